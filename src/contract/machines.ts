@@ -1,0 +1,94 @@
+/**
+ * Machines and the catalog on the wire.
+ */
+import { z } from '@hono/zod-openapi';
+
+const amountsSchema = z.object({
+  cpu_millis: z.number(),
+  memory_bytes: z.number(),
+  disk_bytes: z.number(),
+});
+
+export const findingSchema = z
+  .object({
+    check: z.string(),
+    status: z.enum(['ok', 'warning', 'missing']),
+    message: z.string(),
+    fix: z.string().nullable(),
+  })
+  .openapi('Finding');
+
+export const driverReportSchema = z.object({
+  driver: z.string(),
+  ready: z.boolean(),
+  why: z.string().nullable(),
+  kinds: z.array(z.enum(['vm', 'notebook', 'endpoint', 'instance'])),
+  findings: z.array(findingSchema),
+});
+export type DriverReport = z.infer<typeof driverReportSchema>;
+
+/** What a machine's agent reports of itself. It never says owner, region, sharing or isolation. */
+export const inventorySchema = z.object({
+  name: z.string().max(253),
+  os: z.string().max(64),
+  os_version: z.string().max(128),
+  arch: z.string().max(32),
+  cpu_model: z.string().max(256),
+  cpu_count: z.number(),
+  memory_bytes: z.number(),
+  disk_free_bytes: z.number(),
+  offered: amountsSchema,
+  accelerators: z.array(z.enum(['cpu', 'nvidia', 'apple'])),
+  gpus: z.array(z.object({ name: z.string(), uuid: z.string(), memory_bytes: z.number() })),
+  drivers: z.array(driverReportSchema),
+  findings: z.array(findingSchema),
+});
+export type Inventory = z.infer<typeof inventorySchema>;
+
+export const machineSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    region: z.string(),
+    owner: z.string(),
+    sharing: z.enum(['private', 'invite-only', 'community']),
+    online: z.boolean(),
+    last_seen_at: z.number().nullable(),
+    offered: amountsSchema,
+    held: amountsSchema,
+    workloads: z.array(z.string()),
+    inventory: inventorySchema.nullable(),
+  })
+  .openapi('Machine');
+export type Machine = z.infer<typeof machineSchema>;
+export const machineListSchema = z.object({ items: z.array(machineSchema) }).openapi('MachineList');
+
+export const catalogSchema = z
+  .object({
+    classes: z.array(
+      z.object({
+        name: z.string(),
+        accelerator: z.string(),
+        delivery: z.string(),
+        cpu_millis: z.number(),
+        memory_bytes: z.number(),
+        /** Machines that offer that much, whether free or not. */
+        machines: z.array(z.string()),
+      }),
+    ),
+    models: z.array(
+      z.object({
+        name: z.string(),
+        title: z.string(),
+        licence: z.string(),
+        format: z.string(),
+        parameters: z.string(),
+        quantization: z.string(),
+        context_length: z.number(),
+        file_bytes: z.number(),
+        smallest_class: z.string().nullable(),
+      }),
+    ),
+  })
+  .openapi('Catalog');
+export type Catalog = z.infer<typeof catalogSchema>;

@@ -1,0 +1,185 @@
+/**
+ * Workloads on the wire: what a launch asks, what a plan answers, how a workload, its timeline, its
+ * output and its keys are shown.
+ */
+import { z } from '@hono/zod-openapi';
+import { states } from '../core/states.ts';
+import { kinds } from '../core/workload.ts';
+import { limits } from './limits.ts';
+
+const namePattern = /^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/;
+
+export const launchSchema = z
+  .strictObject({
+    kind: z.enum(kinds),
+    name: z
+      .string()
+      .max(limits.name_chars)
+      .regex(namePattern, 'use lower-case letters, digits, dots and dashes')
+      .optional()
+      .openapi({ description: 'Chosen from the model where left out.' }),
+    model: z
+      .string()
+      .min(1)
+      .max(limits.model_chars)
+      .optional()
+      .openapi({ description: 'A catalog name, a file:// URL, or an absolute path.' }),
+    model_params: z
+      .strictObject({
+        context_length: z.int().min(16).max(1_048_576).optional(),
+        parallel: z.int().min(1).max(64).optional(),
+      })
+      .optional(),
+    accelerator: z.enum(['cpu', 'nvidia', 'apple']).optional(),
+    gpu_class: z.string().max(64).optional(),
+    gpu_count: z.int().min(0).max(16).optional(),
+    region: z.string().max(63).optional(),
+  })
+  .openapi('Launch');
+export type Launch = z.infer<typeof launchSchema>;
+
+const reasonSchema = z.object({
+  code: z.string(),
+  message: z.string(),
+  fix: z.string().nullable(),
+});
+export type ReasonBody = z.infer<typeof reasonSchema>;
+
+const specSchema = z.object({
+  kind: z.enum(kinds),
+  name: z.string(),
+  region: z.string(),
+  accelerator: z.string().nullable(),
+  gpu_class: z.string().nullable(),
+  gpu_count: z.number(),
+  cpu_millis: z.number(),
+  memory_bytes: z.number(),
+  disk_bytes: z.number(),
+  model: z.string().nullable(),
+  model_params: z.object({
+    context_length: z.number().optional(),
+    parallel: z.number().optional(),
+  }),
+});
+
+const placementSchema = z.object({
+  machine_id: z.string(),
+  machine_name: z.string(),
+  driver: z.string(),
+  isolation: z.enum(['strong', 'weak']),
+  placed_class: z.string(),
+});
+
+export const planSchema = z
+  .object({
+    asked: specSchema,
+    /** Which fields of `asked` came from defaults. */
+    defaults: z.array(z.string()),
+    chosen: placementSchema.nullable(),
+    host_sees: z.string().nullable(),
+    /** Why it would wait, where nothing is chosen. */
+    reason: reasonSchema.nullable(),
+    machines_not_chosen: z.array(reasonSchema.extend({ machine_name: z.string() })),
+    classes_not_chosen: z.array(z.object({ gpu_class: z.string(), why: z.string() })),
+  })
+  .openapi('Plan');
+export type Plan = z.infer<typeof planSchema>;
+
+export const stageSchema = z.object({
+  name: z.enum(['sandbox', 'engine', 'model', 'validate', 'start', 'load', 'answer']),
+  state: z.enum(['running', 'done', 'failed']),
+  duration_ms: z.number(),
+  done_bytes: z.number().nullable(),
+  /** Null where nobody knows it. */
+  total_bytes: z.number().nullable(),
+  note: z.string().nullable(),
+});
+export type Stage = z.infer<typeof stageSchema>;
+
+export const workloadSchema = z
+  .object({
+    id: z.string(),
+    ...specSchema.shape,
+    state: z.enum(states),
+    intent: z.enum(['running', 'stopped', 'deleted']),
+    park_cause: z.enum(['none', 'user', 'idle', 'preempted', 'trust', 'quota']),
+    reason: reasonSchema.nullable(),
+    /** 1 is next; null where it does not wait. */
+    queue_place: z.number().nullable(),
+    placement: placementSchema.extend({ run_epoch: z.number() }).nullable(),
+    host_sees: z.string().nullable(),
+    /** False where the machine has not been heard of lately: `state` is then the last known one. */
+    heard_of: z.boolean(),
+    last_heard_at: z.number().nullable(),
+    stages: z.array(stageSchema),
+    restarts: z.number(),
+    created_at: z.number(),
+    created_by: z.string(),
+    state_since: z.number(),
+    revision: z.number(),
+    /** Where an OpenAI client points, for endpoints. */
+    url: z.string().nullable(),
+  })
+  .openapi('Workload');
+export type Workload = z.infer<typeof workloadSchema>;
+
+export const workloadPageSchema = z
+  .object({ items: z.array(workloadSchema), next_cursor: z.string().nullable() })
+  .openapi('WorkloadPage');
+
+export const eventSchema = z
+  .object({
+    number: z.number(),
+    at: z.number(),
+    kind: z.enum(['state', 'note']),
+    from_state: z.enum(states).nullable(),
+    to_state: z.enum(states).nullable(),
+    code: z.string().nullable(),
+    message: z.string(),
+    actor: z.string(),
+    request_id: z.string().nullable(),
+    details: z.record(z.string(), z.unknown()),
+  })
+  .openapi('Event');
+export type WorkloadEvent = z.infer<typeof eventSchema>;
+
+export const eventPageSchema = z
+  .object({ items: z.array(eventSchema), next_cursor: z.string().nullable() })
+  .openapi('EventPage');
+
+export const logChunkSchema = z
+  .object({
+    text: z.string(),
+    next_offset: z.number(),
+    /** The run has ended and this was the rest. */
+    end: z.boolean(),
+    run_epoch: z.number(),
+  })
+  .openapi('LogChunk');
+
+export const keyRequestSchema = z
+  .strictObject({
+    expires_in_ms: z
+      .int()
+      .min(1000)
+      .max(366 * 24 * 3600_000)
+      .optional(),
+  })
+  .openapi('KeyRequest');
+
+export const keySchema = z
+  .object({
+    id: z.string(),
+    workload_id: z.string(),
+    last_four: z.string(),
+    created_at: z.number(),
+    expires_at: z.number().nullable(),
+    revoked_at: z.number().nullable(),
+  })
+  .openapi('EndpointKey');
+export type EndpointKey = z.infer<typeof keySchema>;
+
+export const newKeySchema = keySchema
+  .extend({ key: z.string().openapi({ description: 'Shown this once.' }) })
+  .openapi('NewEndpointKey');
+export const keyListSchema = z.object({ items: z.array(keySchema) }).openapi('EndpointKeyList');

@@ -1,0 +1,45 @@
+/**
+ * Who may run what where: one pure answer for API, controller, desired state and agent (ADR-0014).
+ *
+ * Invariants: isolation follows from the driver, by this table, never from what an agent says; weak
+ * isolation is for the machine owner's own workloads only.
+ */
+export const driverIsolation = {
+  sim: 'weak',
+  'linux-native': 'weak',
+  'macos-native': 'weak',
+  docker: 'weak',
+  libvirt: 'strong',
+  'macos-vz': 'strong',
+  'macos-container': 'strong',
+} as const satisfies Record<string, Isolation>;
+
+export type Isolation = 'strong' | 'weak';
+export type DriverName = keyof typeof driverIsolation;
+export type TrustLevel = 'owner' | 'invited' | 'community';
+export type Sharing = 'private' | 'invite-only' | 'community';
+
+/** How a tenant stands to a machine: members of the owning tenant are its owners. */
+export function trustLevel(
+  tenant_id: string,
+  machine: { owner_tenant_id: string; invited_tenant_ids: readonly string[] },
+): TrustLevel {
+  if (tenant_id === machine.owner_tenant_id) return 'owner';
+  return machine.invited_tenant_ids.includes(tenant_id) ? 'invited' : 'community';
+}
+
+/** The trust matrix: may a workload of this trust level run by this driver on a machine so shared? */
+export function mayRun(trust: TrustLevel, driver: DriverName, sharing: Sharing): boolean {
+  if (trust === 'owner') return true;
+  if (driver === 'sim' || driverIsolation[driver] === 'weak') return false;
+  if (trust === 'invited') return sharing !== 'private';
+  return sharing === 'community';
+}
+
+/** What the machine's host can see of a workload, in one honest sentence. */
+export function hostSees(driver: DriverName): string {
+  if (driver === 'sim') return 'nothing runs here: sim only pretends';
+  return driverIsolation[driver] === 'weak'
+    ? "everything: files, memory, prompts and answers (a sandbox keeps the workload from the host's data, not the host from the workload's)"
+    : 'its disk image, its memory and its console, from outside the virtual machine';
+}

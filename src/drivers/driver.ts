@@ -1,0 +1,92 @@
+/**
+ * The part of the agent that runs one kind of workload on one operating system.
+ *
+ * Contract, held by test/contracts/driver.ts for every driver:
+ * - `start` is idempotent by run; it resolves when the run is durably recorded and its process was
+ *   started (not when it is ready), and rejects with a DriverError otherwise, leaving nothing running.
+ * - `observe` lists every run of this install, found by label after any restart of the agent. A run it
+ *   cannot judge is `unknown`, never absent.
+ * - `stop` resolves only when nothing of the run executes any more; `park` keeps its folder and logs,
+ *   `remove` leaves nothing. Stopping what is gone is no error.
+ * - `dial` opens a byte stream to a named port of a running run, or rejects.
+ * - Nothing foreign (another install's) is ever listed or touched.
+ */
+import type { Duplex } from 'node:stream';
+import type { ReasonCode } from '../core/reasons.ts';
+import type { RunExit, RunKey } from '../core/run.ts';
+import type { DriverName } from '../core/trust.ts';
+
+/** One thing looked at by a probe: what it is, whether it is fine, and what to do where not. */
+export type Finding = {
+  check: string;
+  status: 'ok' | 'warning' | 'missing';
+  message: string;
+  fix: string | null;
+};
+
+export type DriverProbe = {
+  driver: DriverName;
+  ready: boolean;
+  /** Why it is not ready, from the table of reasons; null where it is. */
+  reason: ReasonCode | null;
+  findings: Finding[];
+};
+
+/** A file or folder of the machine that the sandbox shows to the run. */
+export type Mount = { source: string; target: string; writable: boolean };
+
+export type RunSpec = {
+  run: RunKey;
+  /** Changes whenever anything below does: the driver's label to tell a changed spec. */
+  spec_hash: string;
+  /** The program as seen inside the sandbox. Secrets never stand here. */
+  argv: string[];
+  /** The whole environment: nothing is inherited. */
+  env: Record<string, string>;
+  mounts: Mount[];
+  network: 'none' | 'host';
+  /** Names of the ports the program opens as Unix sockets under `port_folder`, as `<name>.sock`. */
+  ports: string[];
+  memory_bytes: number;
+  /** CPU in thousandths of a core. */
+  cpu_millis: number;
+};
+
+/** Inside the sandbox: the folder that holds the run's sockets. */
+export const port_folder = '/run/einsora';
+
+export type Observation = {
+  run: RunKey;
+  spec_hash: string;
+  state: 'running' | 'exited' | 'unknown';
+  /** Where it ended. */
+  exit: RunExit | null;
+  /** Wall-clock milliseconds. */
+  started_at: number | null;
+};
+
+export type RunStats = { cpu_ms: number | null; memory_bytes: number | null };
+
+export type Driver = {
+  readonly name: DriverName;
+  probe(): Promise<DriverProbe>;
+  start(spec: RunSpec, signal: AbortSignal): Promise<void>;
+  observe(): Promise<Observation[]>;
+  stop(run: RunKey, mode: 'park' | 'remove', grace_ms: number): Promise<void>;
+  /** The output of a run from byte `offset` (negative: that many from the end), at most `limit` bytes. */
+  logs(run: RunKey, offset: number, limit: number): Promise<LogChunk>;
+  dial(run: RunKey, port_name: string): Promise<Duplex>;
+  stats(run: RunKey): Promise<RunStats>;
+};
+
+/** `next_offset` is where to go on; `end` says that the run has ended and all was read. */
+export type LogChunk = { text: string; next_offset: number; end: boolean };
+
+/** A start, dial or stop that could not be done, with its reason from the table. */
+export class DriverError extends Error {
+  readonly code: ReasonCode;
+  constructor(code: ReasonCode, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.code = code;
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * The only spawner of processes.
+ *
+ * Invariants: stdin is closed; each command has a deadline, an output cap and a process group of its
+ * own, and the whole group is killed at the deadline or on abort; a command that cannot be started is
+ * a value (`failed`), not an exception. The environment is given, never inherited by accident.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { type Clock, systemClock } from './clock.ts';
+
+export type ExecOptions = {
+  env?: Record<string, string>;
+  cwd?: string;
+  timeout_ms: number;
+  output_limit_bytes?: number;
+  signal?: AbortSignal;
+  clock?: Clock;
+};
+
+export type ExecResult = {
+  /** exited: ran to its end; timeout, aborted: the group was killed; failed: could not be started. */
+  outcome: 'exited' | 'timeout' | 'aborted' | 'failed';
+  code: number | null;
+  signal: string | null;
+  stdout: string;
+  stderr: string;
+};
+
+/** Runs a command to its end and captures what it prints (1 MiB of each stream unless told). */
+export function exec(command: string, args: string[], options: ExecOptions): Promise<ExecResult> {
+  const limit = options.output_limit_bytes ?? 1024 * 1024;
+  const clock = options.clock ?? systemClock;
+  return new Promise((resolve) => {
+    const out: Captured = { chunks: [], bytes: 0 };
+    const err: Captured = { chunks: [], bytes: 0 };
+    let outcome: ExecResult['outcome'] = 'exited';
+    const child = spawn(command, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+      env: { LC_ALL: 'C', ...options.env },
+      ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    });
+    const stop = (why: 'timeout' | 'aborted') => {
+      outcome = why;
+      killGroup(child.pid, 'SIGKILL');
+    };
+    const cancel = clock.after(options.timeout_ms, () => stop('timeout'));
+    const onAbort = () => stop('aborted');
+    if (options.signal?.aborted) onAbort();
+    options.signal?.addEventListener('abort', onAbort, { once: true });
+    child.stdout?.on('data', (chunk: Buffer) => capture(out, chunk, limit));
+    child.stderr?.on('data', (chunk: Buffer) => capture(err, chunk, limit));
+    const finish = (code: number | null, signal: string | null) => {
+      cancel();
+      options.signal?.removeEventListener('abort', onAbort);
+      resolve({ outcome, code, signal, stdout: text(out), stderr: text(err) });
+    };
+    child.once('error', (error) => {
+      outcome = 'failed';
+      capture(err, Buffer.from(error.message), limit);
+      finish(null, null);
+    });
+    child.once('close', finish);
+  });
+}
+
+export type DetachedOptions = { env: Record<string, string>; cwd: string };
+
+/**
+ * Starts a process that outlives this one: own session, no stdio, not waited for.
+ * Returns its pid; throws when it cannot be started.
+ */
+export function spawnDetached(command: string, args: string[], options: DetachedOptions): number {
+  const child = spawn(command, args, { stdio: 'ignore', detached: true, ...options });
+  child.on('error', () => {});
+  child.unref();
+  if (child.pid === undefined) throw new Error(`${command} could not be started`);
+  return child.pid;
+}
+
+/** Starts a child with piped output whose lifetime the caller manages (dev script, tests, benches). */
+export function spawnChild(
+  command: string,
+  args: string[],
+  options: { env: Record<string, string | undefined>; cwd?: string; inherit?: boolean },
+): ChildProcess {
+  return spawn(command, args, {
+    stdio: options.inherit ? 'inherit' : ['ignore', 'pipe', 'pipe'],
+    env: options.env as Record<string, string>,
+    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+  });
+}
+
+/** Signals a process group; one that is gone already is no error. */
+export function killGroup(pid: number | undefined, signal: NodeJS.Signals): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+/** The name of a signal number (9 gives SIGKILL), or null. */
+export function signalName(number: number): string | null {
+  const found = Object.entries(constants.signals).find(([, value]) => value === number);
+  return found ? found[0] : null;
+}
+
+type Captured = { chunks: Buffer[]; bytes: number };
+
+function capture(into: Captured, chunk: Buffer, limit: number): void {
+  const room = limit - into.bytes;
+  if (room <= 0) return;
+  const kept = chunk.subarray(0, room);
+  into.chunks.push(kept);
+  into.bytes += kept.length;
+}
+
+function text(captured: Captured): string {
+  return Buffer.concat(captured.chunks).toString('utf8');
+}

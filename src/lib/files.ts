@@ -1,0 +1,69 @@
+/**
+ * Small durable files.
+ *
+ * Invariants: `writeDurably` leaves either the old or the new content under the name, whatever
+ * happens in between, and returns only when the content is on disk; private by default (0600).
+ */
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  writeSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+
+export function writeDurably(path: string, content: string, mode = 0o600): void {
+  const temporary = `${path}.${process.pid}.tmp`;
+  const file = openSync(temporary, 'w', mode);
+  try {
+    writeSync(file, content);
+    fsyncSync(file);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  } finally {
+    closeSync(file);
+  }
+  renameSync(temporary, path);
+  syncFolder(dirname(path));
+}
+
+/** Makes renames and new names in a folder survive a power cut. */
+export function syncFolder(path: string): void {
+  const folder = openSync(path, 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
+
+/** The text of a file, or null when there is none. Other errors are thrown. */
+export function readIfThere(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (isErrno(error, 'ENOENT')) return null;
+    throw error;
+  }
+}
+
+/** Creates a folder that only this user can read. */
+export function makePrivateFolder(path: string): void {
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+}
+
+/** Bytes that an unprivileged user may still write on the disk that holds `path`. */
+export function freeBytes(path: string): number {
+  const stats = statfsSync(path);
+  return stats.bavail * stats.bsize;
+}
+
+export function isErrno(error: unknown, code: string): boolean {
+  return error instanceof Error && (error as NodeJS.ErrnoException).code === code;
+}

@@ -1,0 +1,220 @@
+/**
+ * The Sql of one transaction or query over an open SQLite connection, and what its errors mean.
+ *
+ * Invariants: a statement is complete when its call returns; after a statement failed, all later ones
+ * of the same session fail alike (as on Postgres), so a swallowed error cannot commit half a
+ * transaction; a session refuses work once it has ended; no statement touches the transaction itself;
+ * integers are bound as integers (SQLite would else divide them as reals).
+ */
+import { type Row, type Sql, type SqlValue, StoreError } from './sql.ts';
+
+/** The part of a SQLite connection that the store uses. */
+export type Connection = {
+  readonly isTransaction: boolean;
+  exec(text: string): void;
+  prepare(text: string): Statement;
+  close(): void;
+};
+
+type Bound = string | number | bigint | null;
+type Statement = {
+  get(...params: Bound[]): unknown;
+  iterate(...params: Bound[]): Iterable<unknown>;
+  run(...params: Bound[]): { changes: number | bigint };
+};
+
+/** The engine failed in a way after which nothing it says can be trusted. */
+export class EngineBroken extends Error {}
+
+export const row_limit = 10_000;
+const in_limit = 500;
+const statement_limit = 500;
+
+export type Session = {
+  readonly sql: Sql;
+  /** The error of the first statement that failed, or null. */
+  failure(): Error | null;
+  end(): void;
+};
+
+export type Statements = { connection: Connection; find(text: string): Prepared };
+type Prepared = { statement: Statement; param_count: number };
+
+/** The prepared statements of one connection, so that each text is compiled once. */
+export function cacheStatements(connection: Connection): Statements {
+  const cached = new Map<string, Prepared>();
+  return {
+    connection,
+    find: (text) => {
+      const found = cached.get(text);
+      if (found) return found;
+      const { rewritten, param_count } = rewrite(text);
+      const prepared = { statement: connection.prepare(rewritten), param_count };
+      const oldest = cached.size >= statement_limit ? cached.keys().next().value : undefined;
+      if (oldest !== undefined) cached.delete(oldest);
+      cached.set(text, prepared);
+      return prepared;
+    },
+  };
+}
+
+export function openSession(statements: Statements): Session {
+  let ended = false;
+  let failure: Error | null = null;
+  const attempt = <T>(work: () => T): Promise<T> => {
+    if (ended) return rejected(new Error('sql was used after its transaction had ended'));
+    if (failure) return rejected(failure);
+    try {
+      return Promise.resolve(work());
+    } catch (error) {
+      failure = meaningOf(error, statements.connection);
+      return rejected(failure);
+    }
+  };
+  const sql: Sql = {
+    all: <T extends Row>(text: string, params: readonly SqlValue[] = []) =>
+      attempt(() => readRows<T>(statements.find(text), params)),
+    get: <T extends Row>(text: string, params: readonly SqlValue[] = []) =>
+      attempt(() => {
+        const prepared = statements.find(text);
+        const row = prepared.statement.get(...bind(prepared, params));
+        return row === undefined ? undefined : ({ ...(row as T) } as T);
+      }),
+    run: (text, params = []) =>
+      attempt(() => {
+        const prepared = statements.find(text);
+        return Number(prepared.statement.run(...bind(prepared, params)).changes);
+      }),
+    in: listOf,
+    forUpdate: '',
+  };
+  return {
+    sql,
+    failure: () => failure,
+    end: () => {
+      ended = true;
+    },
+  };
+}
+
+function readRows<T extends Row>(prepared: Prepared, params: readonly SqlValue[]): T[] {
+  const rows: T[] = [];
+  for (const row of prepared.statement.iterate(...bind(prepared, params))) {
+    if (rows.length === row_limit) {
+      throw new Error(`a statement gave more than ${row_limit} rows: read it in pages`);
+    }
+    rows.push({ ...(row as T) });
+  }
+  return rows;
+}
+
+/** A rejection that its caller may leave unawaited: the session remembers the failure anyway. */
+function rejected(error: Error): Promise<never> {
+  const promise = Promise.reject(error);
+  promise.catch(() => {});
+  return promise;
+}
+
+function bind(prepared: Prepared, params: readonly SqlValue[]): Bound[] {
+  if (params.length !== prepared.param_count) {
+    throw new Error(`a statement of ${prepared.param_count} parameters got ${params.length}`);
+  }
+  return params.map(boundValue);
+}
+
+function boundValue(value: SqlValue, index: number): Bound {
+  if (value === null || typeof value === 'string') return value;
+  if (typeof value === 'number' && Number.isSafeInteger(value)) return BigInt(value);
+  if (typeof value === 'number' && Number.isFinite(value)) return value;
+  throw new TypeError(
+    `parameter $${index + 1} is ${String(value)}: only strings, numbers and null are stored`,
+  );
+}
+
+function listOf(values: readonly SqlValue[], first: number): string {
+  if (values.length === 0) return 'in (null)';
+  if (values.length > in_limit) {
+    throw new Error(`in() takes at most ${in_limit} values and got ${values.length}`);
+  }
+  return `in (${values.map((_, index) => `$${first + index}`).join(', ')})`;
+}
+
+const token =
+  /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$(?<index>\d+)|(?<end>;\s*\S)/g;
+
+/** Turns `$1` into SQLite's `?1`, and refuses what would end the transaction or be dropped unseen. */
+export function rewrite(text: string): { rewritten: string; param_count: number } {
+  if (!/^\s*(?:select|with|values|insert|update|delete)\b/i.test(text)) {
+    throw new Error(`not a statement of a transaction: ${text.trim().slice(0, 60)}`);
+  }
+  let param_count = 0;
+  const rewritten = text.replace(token, (whole, index?: string, end?: string) => {
+    if (end !== undefined) throw new Error('one statement at a time');
+    if (index === undefined) return whole;
+    param_count = Math.max(param_count, Number(index));
+    return `?${index}`;
+  });
+  return { rewritten, param_count };
+}
+
+// SQLite's primary result codes: https://sqlite.org/rescode.html
+const busy = [5, 6];
+const full = 13;
+const constraint = 19;
+const broken = new Map([
+  [7, 'out of memory'],
+  [8, 'the file cannot be written'],
+  [10, 'the disk failed'],
+  [11, 'the file is damaged'],
+  [14, 'the file cannot be opened'],
+  [15, 'the lock protocol failed'],
+  [26, 'the file is no database'],
+]);
+
+/** What a thrown value means to the store: a StoreError, EngineBroken, or the error itself. */
+export function meaningOf(error: unknown, connection: Connection): Error {
+  if (!(error instanceof Error)) return new Error(String(error));
+  const errcode = 'errcode' in error && typeof error.errcode === 'number' ? error.errcode : 0;
+  const primary = errcode & 0xff;
+  if (primary === constraint) return refusalOf(errcode, error.message, connection);
+  if (primary === full) return new StoreError('store_full', 'the disk of the store is full');
+  if (busy.includes(primary)) {
+    return new StoreError('store_failing', 'another process holds the store');
+  }
+  const why = broken.get(primary);
+  return why === undefined ? error : new EngineBroken(`${why}: ${error.message} (${errcode})`);
+}
+
+// Extended codes: 787 foreign key; 1555, 2067, 2579 primary key, unique, rowid; else check, not null,
+// or the type of a strict column.
+function refusalOf(errcode: number, message: string, connection: Connection): StoreError {
+  if (errcode === 787) return new StoreError('foreign', message);
+  if ([1555, 2067, 2579].includes(errcode)) {
+    return new StoreError('unique', message, uniqueIndexOf(message, connection));
+  }
+  const named = /^CHECK constraint failed: (\w+)$/.exec(message)?.[1];
+  return new StoreError('check', message, named ?? null);
+}
+
+/**
+ * SQLite names columns ("t.a, t.b") where Postgres names the index: this finds the unique index of
+ * those columns. Null for keys without a name of their own, and where two indexes share the columns.
+ */
+function uniqueIndexOf(message: string, connection: Connection): string | null {
+  const failed = message.replace(/^UNIQUE constraint failed: /, '');
+  const named = /^index '(.+)'$/.exec(failed)?.[1];
+  if (named !== undefined) return named;
+  const table = failed.split('.')[0] ?? '';
+  const statement = connection.prepare(
+    `select i.name as name, c.name as column_name
+     from pragma_index_list(?1) i, pragma_index_info(i.name) c
+     where i."unique" = 1 and i.origin = 'c' order by i.name, c.seqno`,
+  );
+  const columns = new Map<string, string[]>();
+  for (const row of statement.iterate(table)) {
+    const { name, column_name } = row as { name: string; column_name: string };
+    columns.set(name, [...(columns.get(name) ?? []), `${table}.${column_name}`]);
+  }
+  const matching = [...columns].filter(([, names]) => names.join(', ') === failed);
+  return matching.length === 1 ? (matching[0]?.[0] ?? null) : null;
+}
