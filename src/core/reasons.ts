@@ -235,6 +235,21 @@ export const reasons = {
     sentence: 'It could not be started: {why}.',
     fix: 'einsora doctor',
   },
+  stop_unproven: {
+    status: 409,
+    sentence: 'It was told to end, but that it did could not be proved: {why}.',
+    fix: 'einsora doctor',
+  },
+  port_unreachable: {
+    status: 503,
+    sentence: 'Its port {port} cannot be reached: {why}.',
+    fix: 'einsora logs {name}',
+  },
+  driver_not_built: {
+    status: 409,
+    sentence: 'The driver {driver} is not part of this version.',
+    fix: null,
+  },
   too_many_restarts: {
     status: 409,
     sentence: 'It ended {count} times in a row, the last time: {last}',

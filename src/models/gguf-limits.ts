@@ -23,7 +23,7 @@ export const gguf_limits = {
   array_string_bytes: 64 << 10,
   /** One token; honest ones end at a few hundred bytes. */
   token_bytes: 4096,
-  /** The engine's offsets into its token text are 32-bit; honest vocabularies have under 300,000. */
+  /** Offsets into its token text are 32-bit; honest vocabularies have under 300,000. */
   vocabulary: 1 << 20,
   /** Per-layer arrays that are kept to be checked; as many as there can be blocks. */
   kept_items: 512,
@@ -55,10 +55,8 @@ export const gguf_limits = {
   template_blocks: 100,
   /** Tokens in one tag, and so operators in one expression; honest ones have a few hundred. */
   template_tag_tokens: 5000,
-  /** A literal number; honest ones are counts and indices. */
+  /** A literal number, and literal numbers multiplied; honest ones are counts and indices. */
   template_number: 1_000_000,
   /** Rounds of a literal `range`, and of nested ones multiplied. */
   template_rounds: 100_000,
-  /** A string times a literal number. */
-  template_repeat: 10_000,
 } as const;

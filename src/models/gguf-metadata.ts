@@ -9,7 +9,7 @@ import type { GgufReader } from './gguf-reader.ts';
 import { must, Refusal } from './gguf-refusal.ts';
 import { checkTemplate } from './gguf-template.ts';
 import { gguf_value_type as types, valueBytes } from './gguf-types.ts';
-import { countBytes, scanToken, type VocabularyScan } from './gguf-vocabulary.ts';
+import { type VocabularyScan, VocabularyScanner } from './gguf-vocabulary.ts';
 
 export type GgufValue =
   | { kind: 'number'; type: number; value: number }
@@ -157,13 +157,11 @@ async function readStrings(reader: GgufReader, key: string, count: number, walk:
     return;
   }
   must(count <= limits.vocabulary, 'vocabulary', () => `It has ${count} tokens.`);
-  const scan: VocabularyScan = { bad_byte_token: null, bytes: 0 };
-  const found = new Uint8Array(256);
+  const scanner = new VocabularyScanner(count);
   await reader.strings(count, limits.token_bytes, new Refusal('token_size'), (bytes, start, end) =>
-    scanToken(bytes, start, end, found, scan),
+    scanner.token(bytes, start, end),
   );
-  scan.bytes = countBytes(found);
-  walk.vocabulary = scan;
+  walk.vocabulary = scanner.result();
 }
 
 /** Keeps a short array, checks the two of the vocabulary, passes over any other. */
@@ -178,7 +176,8 @@ async function readItems(
     for (let left = count; left > 0; ) {
       const some = Math.min(left, Math.floor(limits.chunk_bytes / bytes));
       await reader.need(some * bytes);
-      for (let index = 0; index < some; index += 1) checkItem(key, readNumber(reader, type));
+      if (key === scores_key) checkScores(reader, type, some);
+      else checkKinds(reader, type, some);
       left -= some;
     }
     return null;
@@ -191,7 +190,15 @@ async function readItems(
   return Array.from({ length: count }, () => readNumber(reader, type));
 }
 
-function checkItem(key: string, value: number): void {
-  if (key === scores_key) must(!Number.isNaN(value), 'token_score');
-  else must(value >= 0 && value <= last_token_kind, 'token_kind', () => `It is ${value}.`);
+function checkScores(reader: GgufReader, type: number, count: number): void {
+  for (let index = 0; index < count; index += 1) {
+    if (Number.isNaN(readNumber(reader, type))) throw new Refusal('token_score');
+  }
+}
+
+function checkKinds(reader: GgufReader, type: number, count: number): void {
+  for (let index = 0; index < count; index += 1) {
+    const kind = readNumber(reader, type);
+    if (!(kind >= 0 && kind <= last_token_kind)) throw new Refusal('token_kind', `It is ${kind}.`);
+  }
 }

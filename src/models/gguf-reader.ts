@@ -5,6 +5,7 @@
  * for by more than a chunk; refuses with `truncated` instead of reading past the end. Numbers above
  * 2^53 - 1 read as Infinity, so that every "at most" check refuses them without BigInt.
  */
+import { isUtf8 } from 'node:buffer';
 import type { FileHandle } from 'node:fs/promises';
 import { gguf_limits } from './gguf-limits.ts';
 import { must, Refusal } from './gguf-refusal.ts';
@@ -115,7 +116,7 @@ export class GgufReader {
   /** `count` bytes as text, which must be UTF-8. */
   text(count: number, what: string): string {
     const start = this.#at;
-    must(utf8(this.#bytes, start, start + count), 'utf8', () => `It is ${what}.`);
+    must(isUtf8(this.#bytes.subarray(start, start + count)), 'utf8', () => `It is ${what}.`);
     this.#at += count;
     return this.#bytes.toString('utf8', start, this.#at);
   }
@@ -136,23 +137,39 @@ export class GgufReader {
     }
   }
 
-  /** Walks the complete strings of this chunk; returns how many there were. */
+  /**
+   * Walks the complete strings of this chunk; returns how many there were. A run of short strings
+   * is checked at once with its length prefixes: these are bytes below 128 and so UTF-8 themselves,
+   * and no character can reach across one.
+   */
   #stringsInChunk(count: number, limit: number, too_long: Refusal, visit: StringVisitor): number {
     let done = 0;
+    let run = this.#at;
     while (done < count && this.#filled - this.#at >= 8) {
       const length = this.#u64At(this.#at);
       if (length > limit) throw too_long;
       const start = this.#at + 8;
       const end = start + length;
       if (end > this.#filled) break;
-      if (!utf8(this.#bytes, start, end)) {
-        throw new Refusal('utf8', `It is string ${done} of the array at byte ${this.offset}.`);
+      if (length > 127) {
+        this.#mustBeText(run, this.#at);
+        this.#mustBeText(start, end);
+        run = end;
       }
       visit(this.#bytes, start, end);
       this.#at = end;
       done += 1;
     }
+    this.#mustBeText(run, this.#at);
     return done;
+  }
+
+  #mustBeText(start: number, end: number): void {
+    if (isUtf8(this.#bytes.subarray(start, end))) return;
+    throw new Refusal(
+      'utf8',
+      `It lies between bytes ${this.#base + start} and ${this.#base + end}.`,
+    );
   }
 
   #u64At(at: number): number {
@@ -160,25 +177,4 @@ export class GgufReader {
     if (high >= 2 ** 21) return Number.POSITIVE_INFINITY;
     return high * 2 ** 32 + this.#view.getUint32(at, true);
   }
-}
-
-/** Whether the bytes are well-formed UTF-8: no overlong forms, no surrogates, nothing cut. */
-export function utf8(bytes: Uint8Array, start: number, end: number): boolean {
-  let at = start;
-  while (at < end) {
-    const first = bytes[at] ?? 0;
-    at += 1;
-    if (first < 0x80) continue;
-    const more = first < 0xc2 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : 0;
-    if (more === 0 || at + more > end) return false;
-    const second = bytes[at] ?? 0;
-    const least = first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80;
-    const most = first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf;
-    if (second < least || second > most) return false;
-    for (let next = 1; next < more; next += 1) {
-      if (((bytes[at + next] ?? 0) & 0xc0) !== 0x80) return false;
-    }
-    at += more;
-  }
-  return true;
 }

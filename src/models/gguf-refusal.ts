@@ -51,6 +51,7 @@ export const gguf_rules = {
   token_size: 'A token is longer than any real one.',
   token_arrays: 'The arrays of the vocabulary do not have the same length.',
   token_array_type: 'An array of the vocabulary has the wrong element type.',
+  duplicate_token: 'A token occurs twice in the vocabulary; the engine would crash.',
   token_score: 'A token score is not a number.',
   token_kind: 'A token has an unknown kind.',
   byte_token: 'A byte token does not name a byte; the engine would write out of bounds.',

@@ -10,7 +10,7 @@
  * passes is accounted for to the last byte, so that nothing else hides in it; the name of the file
  * plays no part.
  */
-import { constants, open, type FileHandle } from 'node:fs/promises';
+import { constants, type FileHandle, open } from 'node:fs/promises';
 import { isErrno } from '../lib/files.ts';
 import { plainText } from '../lib/text.ts';
 import { gguf_limits as limits } from './gguf-limits.ts';

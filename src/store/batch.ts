@@ -8,8 +8,8 @@
  */
 import { type Json, type Refused, StoreError, type TransactionTable } from './sql.ts';
 import {
-  cacheStatements,
   type Connection,
+  cacheStatements,
   EngineBroken,
   meaningOf,
   openSession,
@@ -31,19 +31,10 @@ export type Runner = { run(jobs: readonly Job[]): Promise<Outcome[]> };
 
 export function createRunner(connection: Connection, table: TransactionTable): Runner {
   const statements = cacheStatements(connection);
-  const control = {
-    begin: connection.prepare('begin immediate'),
-    commit: connection.prepare('commit'),
-    rollback: connection.prepare('rollback'),
-    savepoint: connection.prepare('savepoint one'),
-    undo: connection.prepare('rollback to one'),
-    release: connection.prepare('release one'),
-  };
+  const control = prepareControl(connection);
 
   async function run(jobs: readonly Job[]): Promise<Outcome[]> {
-    const [only] = jobs;
-    if (jobs.length === 1 && only) return [await runAlone(only)];
-    const together = await runTogether(jobs);
+    const together = jobs.length > 1 ? await runTogether(jobs) : null;
     if (together) return together;
     const outcomes: Outcome[] = [];
     for (const job of jobs) outcomes.push(await runAlone(job));
@@ -106,6 +97,17 @@ export function createRunner(connection: Connection, table: TransactionTable): R
   }
 
   return { run };
+}
+
+function prepareControl(connection: Connection) {
+  return {
+    begin: connection.prepare('begin immediate'),
+    commit: connection.prepare('commit'),
+    rollback: connection.prepare('rollback'),
+    savepoint: connection.prepare('savepoint one'),
+    undo: connection.prepare('rollback to one'),
+    release: connection.prepare('release one'),
+  };
 }
 
 async function attempt(
@@ -177,12 +179,7 @@ function refusedOf(error: unknown): Refused | null {
 
 /** The error that the caller of a transaction gets. */
 export function errorOf(failure: Failure): StoreError {
-  const error = new StoreError(
-    failure.code,
-    failure.message,
-    failure.constraint,
-    failure.refused,
-  );
+  const error = new StoreError(failure.code, failure.message, failure.constraint, failure.refused);
   if (failure.stack) error.cause = failure.stack;
   return error;
 }

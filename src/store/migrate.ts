@@ -15,11 +15,7 @@ export type MigrationErrorCode = 'data_dir_newer' | 'migration_changed' | 'migra
 export class MigrationError extends Error {
   readonly code: MigrationErrorCode;
   readonly details: Record<string, string | number>;
-  constructor(
-    code: MigrationErrorCode,
-    message: string,
-    details: Record<string, string | number>,
-  ) {
+  constructor(code: MigrationErrorCode, message: string, details: Record<string, string | number>) {
     super(message);
     this.code = code;
     this.details = details;

@@ -117,11 +117,7 @@ export function array(
   items: readonly Buffer[],
   count: number | bigint = items.length,
 ): GgufEntry {
-  return make(
-    key,
-    gguf_type.array,
-    Buffer.concat([u32(element_type), u64(count), ...items]),
-  );
+  return make(key, gguf_type.array, Buffer.concat([u32(element_type), u64(count), ...items]));
 }
 
 /** A length-prefixed string, as everywhere in the format. */

@@ -1,0 +1,155 @@
+/**
+ * Is there a Docker Engine that this user can reach?
+ *
+ * Invariants: only an answer over the engine's own socket counts as "there"; a client without an engine,
+ * a socket nobody listens on and a socket of which we are locked out are told apart.
+ */
+import { statSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import type { Finding } from '../../drivers/driver.ts';
+import { type Clock, withDeadline } from '../../lib/clock.ts';
+import { isErrno } from '../../lib/files.ts';
+import { type Distribution, installCommand, packageNames, serviceCommand } from './distribution.ts';
+import type { MachineReader } from './machine-reader.ts';
+
+export type SocketAnswer =
+  | { kind: 'version'; version: string; api_version: string }
+  | { kind: 'absent' }
+  | { kind: 'denied' }
+  | { kind: 'refused' }
+  | { kind: 'silent' }
+  | { kind: 'garbled' };
+
+export type DockerSnapshot = {
+  here: Distribution;
+  /** The client program's version; null where there is no client. */
+  client: string | null;
+  /** The socket that told most, and what it answered; null where no socket file exists. */
+  socket: { path: string; answer: SocketAnswer } | null;
+};
+
+const answer_timeout_ms = 5_000;
+const answer_limit_bytes = 64 * 1024;
+
+export async function lookForDocker(
+  reader: MachineReader,
+  here: Distribution,
+  place: { clock: Clock; home: string; uid: number },
+): Promise<Finding> {
+  const client = await reader.run('docker', ['--version'], answer_timeout_ms);
+  let best: DockerSnapshot['socket'] = null;
+  for (const path of socketPaths(place)) {
+    const answer = await askEngine(path, place.clock);
+    if (answer.kind === 'absent') continue;
+    if (best === null || answer.kind === 'version') best = { path, answer };
+    if (answer.kind === 'version') break;
+  }
+  const version = /version ([\w.+-]+)/.exec(client.stdout)?.[1] ?? 'of unknown version';
+  return judgeDocker({ here, client: client.code === 0 ? version : null, socket: best });
+}
+
+/** The system's engine first, then one of this user's own (rootless, Docker Desktop, Colima). */
+export function socketPaths({ home, uid }: { home: string; uid: number }): string[] {
+  return [
+    '/var/run/docker.sock',
+    `/run/user/${uid}/docker.sock`,
+    join(home, '.docker/run/docker.sock'),
+    join(home, '.colima/default/docker.sock'),
+  ];
+}
+
+export function judgeDocker({ here, client, socket }: DockerSnapshot): Finding {
+  const start = here.packages === 'brew' ? 'colima start' : serviceCommand(here, 'start', 'docker');
+  const install = `${installCommand(here, packageNames.docker, 'Docker')}, then: ${start}`;
+  if (socket === null) {
+    if (client === null) {
+      return missing('no Docker: neither a client nor an engine is installed', install);
+    }
+    return missing(
+      `no Docker engine: the client ${client} is installed, but there is no engine's socket`,
+      install,
+    );
+  }
+  const { path, answer } = socket;
+  switch (answer.kind) {
+    case 'version':
+      return {
+        check: 'docker',
+        status: 'ok',
+        message: `Docker Engine ${answer.version} (API ${answer.api_version}) answers on ${path}`,
+        fix: null,
+      };
+    case 'denied':
+      return missing(
+        `Docker is there, but this user may not open ${path}`,
+        `${here.sudo}usermod -aG docker "$USER", then sign in again (that group is as good as root)`,
+      );
+    case 'silent':
+      return missing(
+        `Docker's engine took ${path} and did not answer within ${answer_timeout_ms / 1000} s`,
+        serviceCommand(here, 'restart', 'docker'),
+      );
+    case 'garbled':
+      return missing(`what answers on ${path} is no Docker Engine`, `ls -l ${path}`);
+    case 'absent':
+    case 'refused':
+      return missing(`Docker's engine is not running: nobody listens on ${path}`, start);
+  }
+}
+
+/** Asks the engine for its version over its socket. Never rejects. */
+export async function askEngine(path: string, clock: Clock): Promise<SocketAnswer> {
+  try {
+    if (!statSync(path).isSocket()) return { kind: 'refused' };
+  } catch (error) {
+    return { kind: isErrno(error, 'EACCES') ? 'denied' : 'absent' };
+  }
+  const controller = new AbortController();
+  try {
+    const body = await withDeadline(
+      clock,
+      answer_timeout_ms,
+      'no answer',
+      get(path, controller.signal),
+    );
+    return readVersion(body);
+  } catch (error) {
+    if (isErrno(error, 'EACCES') || isErrno(error, 'EPERM')) return { kind: 'denied' };
+    return { kind: isErrno(error, 'ECONNREFUSED') ? 'refused' : 'silent' };
+  } finally {
+    controller.abort();
+  }
+}
+
+function get(socketPath: string, signal: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const asked = request({ socketPath, path: '/version', signal, agent: false }, (response) => {
+      let body = '';
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => {
+        body += chunk;
+        if (body.length > answer_limit_bytes) response.destroy();
+      });
+      response.once('end', () => resolve(body));
+      response.once('error', reject);
+      response.once('close', () => resolve(body));
+    });
+    asked.once('error', reject);
+    asked.end();
+  });
+}
+
+function readVersion(body: string): SocketAnswer {
+  try {
+    const { Version, ApiVersion } = JSON.parse(body) as Record<string, unknown>;
+    if (typeof Version !== 'string' || typeof ApiVersion !== 'string') return { kind: 'garbled' };
+    return { kind: 'version', version: Version.slice(0, 40), api_version: ApiVersion.slice(0, 20) };
+  } catch {
+    return { kind: 'garbled' };
+  }
+}
+
+function missing(message: string, fix: string): Finding {
+  return { check: 'docker', status: 'missing', message, fix };
+}

@@ -1,0 +1,138 @@
+/**
+ * What this machine is, what it offers, and why it has not the rest. The agent sends it with its hello,
+ * the doctor prints it.
+ *
+ * Invariants: looks and changes nothing; every probe is bounded in time, so a tool that hangs costs
+ * seconds and no more; it never says owner, region, sharing or isolation: those are the control
+ * plane's word (ADR-0014).
+ */
+import { statfsSync } from 'node:fs';
+import { arch, homedir, platform } from 'node:os';
+import type { Inventory } from '../../contract/machines.ts';
+import { formatBytes, formatMemory } from '../../core/format.ts';
+import type { Amounts } from '../../core/workload.ts';
+import type { DriverProbe, Finding } from '../../drivers/driver.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { type Capacity, readCapacity } from './capacity.ts';
+import { type Distribution, macDistribution, readDistribution } from './distribution.ts';
+import { lookForDocker } from './docker.ts';
+import { driverReport } from './driver-reports.ts';
+import { type GpuReport, lookForGpus } from './gpu.ts';
+import { judgeKvm, lookForKvm } from './kvm.ts';
+import { mac_sysctls, readMacCapacity } from './mac-capacity.ts';
+import { createMachineReader, type Exec, type MachineReader } from './machine-reader.ts';
+import { type Offer, offeredAmounts } from './offer.ts';
+
+export type InventoryParts = {
+  probes: DriverProbe[];
+  exec: Exec;
+  clock: Clock;
+  /** The data folder: its disk is the one that counts. */
+  folder: string;
+  offer: Offer;
+  host_name: string;
+};
+
+const sysctl_timeout_ms = 5_000;
+
+export async function takeInventory(parts: InventoryParts): Promise<Inventory> {
+  const reader = createMachineReader(parts.exec);
+  const on_mac = platform() === 'darwin';
+  const here = on_mac ? await askMac(reader) : lookAtLinux(reader);
+  const uid = process.getuid?.() ?? 0;
+  const [gpu, kvm, docker] = await Promise.all([
+    on_mac ? macGpus() : lookForGpus(reader, here.distribution),
+    on_mac ? macKvm(here.distribution) : lookForKvm(reader, here.distribution, placeOf(parts)),
+    lookForDocker(reader, here.distribution, { clock: parts.clock, home: homedir(), uid }),
+  ]);
+  const { capacity } = here;
+  const disk = statfsSync(parts.folder);
+  const disk_free_bytes = disk.bavail * disk.bsize;
+  const offered = offeredAmounts(
+    { ...capacity, disk_free_bytes, disk_total_bytes: disk.blocks * disk.bsize },
+    parts.offer,
+  );
+  return {
+    name: parts.host_name.slice(0, 253),
+    os: here.distribution.os,
+    os_version: here.distribution.version,
+    arch: arch(),
+    cpu_model: capacity.cpu_model,
+    cpu_count: capacity.cpu_count,
+    memory_bytes: capacity.memory_bytes,
+    disk_free_bytes,
+    offered,
+    accelerators: ['cpu'],
+    gpus: gpu.gpus,
+    drivers: parts.probes.map(driverReport),
+    findings: [...amountFindings(capacity, offered, disk_free_bytes), ...gpu.findings, kvm, docker],
+  };
+}
+
+/** The machine's own findings: how much there is, what was narrowed, what is offered. */
+export function amountFindings(
+  has: Capacity,
+  offered: Amounts,
+  disk_free_bytes: number,
+): Finding[] {
+  const narrowed = has.narrowed_by.length === 0 ? '' : ` (${has.narrowed_by.join('; ')})`;
+  const cores = (millis: number) => `${millis / 1000} ${millis === 1000 ? 'core' : 'cores'}`;
+  const finding = (check: string, enough: boolean, message: string, fix: string): Finding =>
+    enough
+      ? { check, status: 'ok', message, fix: null }
+      : { check, status: 'warning', message, fix };
+  return [
+    finding(
+      'cpu',
+      offered.cpu_millis >= 1000,
+      `${cores(has.cpu_millis)} (${has.cpu_model}), ${cores(offered.cpu_millis)} offered${narrowed}`,
+      'less than one core is offered, so no class fits: raise the limit of this process',
+    ),
+    finding(
+      'memory',
+      offered.memory_bytes >= 2 ** 31,
+      `${formatMemory(has.memory_bytes)}, ${formatMemory(offered.memory_bytes)} offered`,
+      'less than 2 GiB are offered, so no class fits: offer more, or raise the limit of this process',
+    ),
+    finding(
+      'disk',
+      offered.disk_bytes >= 1e9,
+      `${formatBytes(disk_free_bytes)} free, ${formatBytes(offered.disk_bytes)} offered`,
+      'less than 1 GB is offered: free some space (df -h)',
+    ),
+  ];
+}
+
+type Here = { distribution: Distribution; capacity: Capacity };
+
+function lookAtLinux(reader: MachineReader): Here {
+  const release = reader.read('/etc/os-release') ?? reader.read('/usr/lib/os-release');
+  const systemd = reader.list('/run/systemd/system').length > 0;
+  return {
+    distribution: readDistribution(release, { is_root: process.getuid?.() === 0, systemd }),
+    capacity: readCapacity(reader.read),
+  };
+}
+
+async function askMac(reader: MachineReader): Promise<Here> {
+  const [sysctl, version] = await Promise.all([
+    reader.run('sysctl', mac_sysctls, sysctl_timeout_ms),
+    reader.run('sw_vers', ['-productVersion'], sysctl_timeout_ms),
+  ]);
+  const capacity = readMacCapacity(sysctl.stdout);
+  if (capacity === null) throw new Error(`sysctl says neither memory nor cores: ${sysctl.stderr}`);
+  return { distribution: macDistribution(version.stdout), capacity };
+}
+
+function macGpus(): GpuReport {
+  const message = 'the GPU of this Mac is not used yet; workloads run on its CPU';
+  return { gpus: [], findings: [{ check: 'gpu', status: 'warning', message, fix: null }] };
+}
+
+function macKvm(here: Distribution): Finding {
+  return judgeKvm({ here, inside: null, arch: arch(), device: 'missing', flag: null, trial: null });
+}
+
+function placeOf(parts: InventoryParts): { arch: string; folder: string } {
+  return { arch: arch(), folder: parts.folder };
+}

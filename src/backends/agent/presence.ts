@@ -1,0 +1,39 @@
+/**
+ * What is known of machines from their agents' last words: when they were heard of, and how far their
+ * runs have come. In memory only: a restart forgets it, and the next report tells it again.
+ *
+ * Invariants: liveness counts what was received, never an open socket; a machine that was not heard
+ * of since this process began is given one lease before it counts as offline.
+ */
+import { limits } from '../../contract/limits.ts';
+import type { Stage } from '../../contract/workloads.ts';
+import { type RunKey, runName } from '../../core/run.ts';
+import type { Clock } from '../../lib/clock.ts';
+
+export type Presence = {
+  heard(machine_id: string): void;
+  isOnline(machine_id: string): boolean;
+  /** Wall-clock time of the last word, or null. */
+  lastHeardAt(machine_id: string): number | null;
+  setStages(run: RunKey, stages: Stage[]): void;
+  stages(run: RunKey): Stage[];
+  forget(run: RunKey): void;
+};
+
+export function createPresence(clock: Clock): Presence {
+  const began = clock.monotonic();
+  const heard = new Map<string, { at: number; monotonic: number }>();
+  const stages = new Map<string, Stage[]>();
+  return {
+    heard: (machine_id) =>
+      void heard.set(machine_id, { at: clock.now(), monotonic: clock.monotonic() }),
+    isOnline: (machine_id) => {
+      const last = heard.get(machine_id)?.monotonic ?? began;
+      return clock.monotonic() - last < limits.machine_lease_ms;
+    },
+    lastHeardAt: (machine_id) => heard.get(machine_id)?.at ?? null,
+    setStages: (run, value) => void stages.set(runName(run), value),
+    stages: (run) => stages.get(runName(run)) ?? [],
+    forget: (run) => void stages.delete(runName(run)),
+  };
+}

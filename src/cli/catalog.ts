@@ -1,0 +1,48 @@
+/**
+ * `einsora catalog`: the models that come with Einsora, and the classes to ask for.
+ */
+import type { Catalog } from '../contract/machines.ts';
+import { formatBytes, formatMemory } from '../core/format.ts';
+import { openClient } from './client.ts';
+import { exitCode } from './exit-codes.ts';
+import type { Context } from './io.ts';
+import { printData, printJson, printTable } from './output.ts';
+
+export type CatalogOptions = { json?: boolean };
+
+export async function catalog(context: Context, options: CatalogOptions): Promise<number> {
+  const found = await openClient(context).catalog();
+  if (options.json) {
+    printJson(context, found);
+    return exitCode('ok');
+  }
+  const model_headings = ['MODEL', 'SIZE', 'PARAMETERS', 'CONTEXT', 'FITS', 'LICENCE', 'TITLE'];
+  printTable(context, model_headings, found.models.map(modelRow));
+  printData(context, '');
+  const class_headings = ['CLASS', 'ACCELERATOR', 'DELIVERY', 'CPU', 'MEMORY', 'OFFERED BY'];
+  printTable(context, class_headings, found.classes.map(classRow));
+  return exitCode('ok');
+}
+
+function modelRow(model: Catalog['models'][number]): string[] {
+  return [
+    model.name,
+    formatBytes(model.file_bytes),
+    `${model.parameters} ${model.quantization}`,
+    String(model.context_length),
+    model.smallest_class ?? 'no class here',
+    model.licence,
+    model.title,
+  ];
+}
+
+function classRow(entry: Catalog['classes'][number]): string[] {
+  return [
+    entry.name,
+    entry.accelerator,
+    entry.delivery,
+    String(entry.cpu_millis / 1000),
+    formatMemory(entry.memory_bytes),
+    entry.machines.length === 0 ? 'no machine' : entry.machines.join(', '),
+  ];
+}

@@ -1,0 +1,70 @@
+/**
+ * A failure as the command line shows it: code, sentence, the command that helps, the request's id.
+ */
+import { type Details, fixOf, type ReasonCode, sentenceOf } from '../core/reasons.ts';
+import type { Config } from './config.ts';
+import type { ExitName } from './exit-codes.ts';
+
+export type CliErrorFields = {
+  code: string;
+  message: string;
+  fix?: string | null;
+  request_id?: string | null;
+  exit: ExitName;
+  details?: Details;
+};
+
+export class CliError extends Error {
+  readonly code: string;
+  readonly exit: ExitName;
+  readonly request_id: string | null;
+  readonly details: Details;
+  fix: string | null;
+  constructor(fields: CliErrorFields) {
+    super(fields.message);
+    this.code = fields.code;
+    this.exit = fields.exit;
+    this.fix = fields.fix ?? null;
+    this.request_id = fields.request_id ?? null;
+    this.details = fields.details ?? {};
+  }
+  body(): { error: { code: string; message: string; fix: string | null; request_id: string | null } } {
+    const { code, message, fix, request_id } = this;
+    return { error: { code, message, fix, request_id } };
+  }
+}
+
+/** One row of the table of reasons, as a failure of the command line. */
+export function reasonError(code: ReasonCode, details: Details, exit: ExitName): CliError {
+  return new CliError({
+    code,
+    message: sentenceOf(code, details),
+    fix: fixOf(code, details),
+    exit,
+    details,
+  });
+}
+
+/** A command line that cannot be carried out as written. */
+export function usageError(message: string, fix: string | null = null): CliError {
+  return new CliError({ code: 'bad_request', message, fix, exit: 'usage' });
+}
+
+/** No control plane serves this data folder: says the exact command that starts one. */
+export function unreachable(config: Config): CliError {
+  const details = { data_dir: config.data_dir };
+  const error = reasonError('control_plane_unreachable', details, 'unreachable');
+  error.fix = suggested(config, 'up');
+  return error;
+}
+
+/** A command to type, with the data folder where one was given. */
+export function suggested(config: Config, command: string): string {
+  const folder = config.data_dir_given ? ` --data-dir ${shellWord(config.data_dir)}` : '';
+  return `bin/einsora ${command}${folder}`;
+}
+
+/** A word that a POSIX shell reads as exactly this text. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,54 @@
+/**
+ * What a command touches of the outside: terminal, time, chance, interrupts. Given to each command,
+ * so that tests give their own.
+ *
+ * Invariants: stdout is data, stderr is talk; a reader that went away ends the program quietly.
+ */
+import type { Readable, Writable } from 'node:stream';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import { isErrno } from '../lib/files.ts';
+import { type Random, systemRandom } from '../lib/random.ts';
+import type { Config } from './config.ts';
+
+export type Terminal = { isTTY?: boolean; columns?: number };
+
+export type Io = {
+  stdin: Readable & Terminal;
+  stdout: Writable & Terminal;
+  stderr: Writable & Terminal;
+  cwd: string;
+  clock: Clock;
+  random: Random;
+  /** Calls `listener` on each Ctrl-C instead of ending the program; returns the undoing. */
+  onInterrupt(listener: () => void): () => void;
+  /** Opens a page in the user's browser; false where none could be started. */
+  openPage(url: string): Promise<boolean>;
+};
+
+export type Context = { config: Config; io: Io };
+
+/** The real one. */
+export function processIo(): Io {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error) => {
+      if (isErrno(error, 'EPIPE')) process.exit();
+      throw error;
+    });
+  }
+  return {
+    stdin: process.stdin,
+    stdout: process.stdout,
+    stderr: process.stderr,
+    cwd: process.cwd(),
+    clock: systemClock,
+    random: systemRandom,
+    onInterrupt(listener) {
+      process.on('SIGINT', listener);
+      return () => process.off('SIGINT', listener);
+    },
+    async openPage(url) {
+      const { openBrowser } = await import('./browser.ts');
+      return openBrowser(url);
+    },
+  };
+}

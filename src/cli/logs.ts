@@ -1,0 +1,101 @@
+/**
+ * `einsora logs`: what the current run printed, its end (--tail), and with -f what follows.
+ *
+ * Invariants: control characters are dropped; a line that was cut at the start of the window is not
+ * shown; following goes over to the next run, and ends where nothing more can come.
+ */
+import { isSettled } from '../core/states.ts';
+import { plainText } from '../lib/text.ts';
+import { openInterrupt } from './attach.ts';
+import { type Client, type LogChunk, openClient } from './client.ts';
+import { exitCode } from './exit-codes.ts';
+import type { Context } from './io.ts';
+import { printJson, printJsonLine, say } from './output.ts';
+import { onWorkload } from './workload-name.ts';
+
+export type LogsOptions = { follow?: boolean; tail?: number; json?: boolean };
+
+const poll_ms = 500;
+const line_guess_bytes = 200;
+const window_limit_bytes = 16 * 1024 * 1024;
+
+export async function logs(context: Context, name: string, options: LogsOptions): Promise<number> {
+  const client = openClient(context);
+  const { tail } = options;
+  const first = await onWorkload(client, name, () =>
+    tail === undefined ? readOn(client, name, 0) : readTail(client, name, tail),
+  );
+  if (options.follow) return follow(context, client, name, first, options.json === true);
+  if (options.json) {
+    const { text, run_epoch, end } = first;
+    printJson(context, { workload: name, run_epoch, end, text });
+  } else {
+    write(context, first.text);
+  }
+  return exitCode('ok');
+}
+
+/** From an offset to what is the end right now. */
+async function readOn(client: Client, name: string, offset: number): Promise<LogChunk> {
+  let all = await client.logs(name, offset);
+  for (;;) {
+    const more = await client.logs(name, all.next_offset);
+    if (more.run_epoch !== all.run_epoch || more.text === '') return { ...all, end: more.end };
+    all = { ...more, text: all.text + more.text };
+  }
+}
+
+/** The last lines: a window from the end, widened until it holds enough of them. */
+async function readTail(client: Client, name: string, lines: number): Promise<LogChunk> {
+  if (lines === 0) return { ...(await readOn(client, name, -1)), text: '' };
+  for (let window = 4096 + lines * line_guess_bytes; ; window *= 4) {
+    const size = Math.min(window, window_limit_bytes);
+    const chunk = await readOn(client, name, -size);
+    const starts_inside = chunk.next_offset > size;
+    const whole = starts_inside ? chunk.text.slice(chunk.text.indexOf('\n') + 1) : chunk.text;
+    const split = whole.split('\n');
+    const count = whole.endsWith('\n') ? split.length - 1 : split.length;
+    if (starts_inside && count < lines && size < window_limit_bytes) continue;
+    const kept = split.slice(Math.max(0, count - lines)).join('\n');
+    return { ...chunk, text: kept };
+  }
+}
+
+async function follow(
+  context: Context,
+  client: Client,
+  name: string,
+  first: LogChunk,
+  json: boolean,
+): Promise<number> {
+  const interrupt = openInterrupt(context.io);
+  let chunk = first;
+  try {
+    for (;;) {
+      if (chunk.text !== '' && json) printJsonLine(context, chunk);
+      else write(context, chunk.text);
+      if (chunk.end && (await isOver(client, name))) return exitCode('ok');
+      if (chunk.text === '') await context.io.clock.sleep(poll_ms, interrupt.signal);
+      if (interrupt.signal.aborted) return exitCode('interrupted');
+      const next: LogChunk = await client.logs(name, chunk.next_offset);
+      if (next.run_epoch === chunk.run_epoch) {
+        chunk = next;
+      } else {
+        say(context, `· run ${next.run_epoch} begins`);
+        chunk = await client.logs(name, 0);
+      }
+    }
+  } finally {
+    interrupt.close();
+  }
+}
+
+/** No further run comes without a person. */
+async function isOver(client: Client, name: string): Promise<boolean> {
+  const { state } = await client.show(name);
+  return isSettled(state) && state !== 'running';
+}
+
+function write(context: Context, text: string): void {
+  if (text !== '') context.io.stdout.write(plainText(text));
+}

@@ -1,0 +1,40 @@
+/**
+ * `einsora ls`: the workloads, with the reason for what is not as asked.
+ */
+import type { Workload } from '../contract/workloads.ts';
+import { formatAgo } from '../core/format.ts';
+import { openClient } from './client.ts';
+import { exitCode } from './exit-codes.ts';
+import type { Context } from './io.ts';
+import { printJson, printTable, say } from './output.ts';
+import { stateText } from './workload-name.ts';
+
+export type LsOptions = { all?: boolean; json?: boolean };
+
+export async function ls(context: Context, options: LsOptions): Promise<number> {
+  const items = await openClient(context).list(options.all === true);
+  if (options.json) {
+    printJson(context, { items });
+  } else if (items.length === 0) {
+    say(context, 'No workloads yet. Try: einsora launch endpoint smollm2-135m');
+  } else {
+    const headings = ['NAME', 'KIND', 'STATE', 'SINCE', 'CLASS', 'MACHINE', 'ISOLATION', 'REASON'];
+    const now = context.io.clock.now();
+    printTable(context, headings, items.map((workload) => row(workload, now)));
+  }
+  return exitCode('ok');
+}
+
+function row(workload: Workload, now: number): string[] {
+  const { placement, reason } = workload;
+  return [
+    workload.name,
+    workload.kind,
+    stateText(workload, now),
+    formatAgo(now - workload.state_since),
+    placement?.placed_class ?? workload.gpu_class ?? '',
+    placement?.machine_name ?? '',
+    placement?.isolation ?? '',
+    reason?.message ?? '',
+  ];
+}

@@ -1,0 +1,58 @@
+/**
+ * `einsora machines`: the machines, what they offer, what is free, and what cannot run there and why.
+ */
+import type { Machine } from '../contract/machines.ts';
+import { formatAgo, formatBytes, formatMemory } from '../core/format.ts';
+import { openClient } from './client.ts';
+import { exitCode } from './exit-codes.ts';
+import type { Context } from './io.ts';
+import { oneLine, printJson, printTable, say } from './output.ts';
+
+export type MachinesOptions = { json?: boolean };
+
+const headings = ['NAME', 'STATE', 'SYSTEM', 'CPU FREE', 'MEMORY FREE', 'DISK FREE', 'GPU', 'RUNS'];
+
+export async function machines(context: Context, options: MachinesOptions): Promise<number> {
+  const items = await openClient(context).machines();
+  if (options.json) {
+    printJson(context, { items });
+    return exitCode('ok');
+  }
+  const now = context.io.clock.now();
+  printTable(context, headings, items.map((machine) => row(machine, now)));
+  for (const line of items.flatMap(refusals)) say(context, line);
+  return exitCode('ok');
+}
+
+function row(machine: Machine, now: number): string[] {
+  const { inventory, offered, held } = machine;
+  const system = inventory === null ? '' : `${inventory.os} ${inventory.arch}`;
+  const gpus = inventory?.gpus.map((gpu) => `${gpu.name} (${formatMemory(gpu.memory_bytes)})`);
+  const free = (part: keyof Machine['offered']) => Math.max(0, offered[part] - held[part]);
+  return [
+    machine.name,
+    onlineText(machine, now),
+    system,
+    `${free('cpu_millis') / 1000} of ${offered.cpu_millis / 1000}`,
+    `${formatMemory(free('memory_bytes'))} of ${formatMemory(offered.memory_bytes)}`,
+    inventory === null ? '' : formatBytes(inventory.disk_free_bytes),
+    gpus === undefined || gpus.length === 0 ? 'none' : gpus.join(', '),
+    machine.workloads.length === 0 ? '' : machine.workloads.join(', '),
+  ];
+}
+
+function onlineText(machine: Machine, now: number): string {
+  if (machine.online) return 'online';
+  const seen = machine.last_seen_at;
+  return seen === null ? 'never heard of' : `not heard of: ${formatAgo(now - seen)}`;
+}
+
+/** What cannot run on it, and why: one line for each driver that is not ready. */
+function refusals(machine: Machine): string[] {
+  return (machine.inventory?.drivers ?? [])
+    .filter((driver) => !driver.ready)
+    .map(({ driver, why }) => {
+      const because = why === null ? 'not ready' : oneLine(why);
+      return `${oneLine(machine.name)}: ${oneLine(driver)} cannot run: ${because}`;
+    });
+}

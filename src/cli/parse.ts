@@ -1,0 +1,42 @@
+/**
+ * Values of options, read strictly: what is not understood is a usage error, never a default.
+ */
+import { InvalidArgumentError } from 'commander';
+
+/** A whole number of at least 1. */
+export function parseCount(text: string): number {
+  return wholeNumber(text, 1, Number.MAX_SAFE_INTEGER);
+}
+
+/** A whole number of at least 0. */
+export function parseCountOrZero(text: string): number {
+  return wholeNumber(text, 0, Number.MAX_SAFE_INTEGER);
+}
+
+export function parsePort(text: string): number {
+  return wholeNumber(text, 0, 65_535);
+}
+
+/** A number of at least 0, with or without a fraction. */
+export function parseAmount(text: string): number {
+  if (!/^\d+(?:\.\d+)?$/.test(text)) throw new InvalidArgumentError('Give a number.');
+  return Number(text);
+}
+
+const unit_ms = { ms: 1, s: 1000, m: 60_000, h: 3600_000 } as const;
+
+/** A length of time as milliseconds: 90 or 90s, 500ms, 10m, 2h. */
+export function parseDuration(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
+  if (match === null) throw new InvalidArgumentError('Give a time such as 90s, 10m or 2h.');
+  return Number(match[1]) * unit_ms[(match[2] ?? 's') as keyof typeof unit_ms];
+}
+
+function wholeNumber(text: string, least: number, most: number): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < least || value > most) {
+    const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `${least} to ${most}`;
+    throw new InvalidArgumentError(`Give a whole number ${range}.`);
+  }
+  return value;
+}

@@ -1,0 +1,75 @@
+/**
+ * A plan as lines: what was asked with its defaults, what was chosen, what was not and why, and what
+ * the host can see.
+ */
+import type { Plan } from '../contract/workloads.ts';
+import { formatBytes, formatMemory } from '../core/format.ts';
+import { alignColumns, oneLine } from './output.ts';
+
+/** The whole plan. Pure: the caller prints it. */
+export function planLines(plan: Plan): string[] {
+  return [...askedLines(plan), ...chosenLines(plan), ...refusedLines(plan)];
+}
+
+function askedLines(plan: Plan): string[] {
+  const { asked } = plan;
+  const { context_length, parallel } = asked.model_params;
+  const rows: [string, string, string | null][] = [
+    ['name', 'name', asked.name],
+    ['model', 'model', asked.model],
+    ['context', 'model_params.context_length', numberOrNull(context_length)],
+    ['parallel', 'model_params.parallel', numberOrNull(parallel)],
+    ['accelerator', 'accelerator', asked.accelerator ?? 'any'],
+    ['class', 'gpu_class', asked.gpu_class ?? 'the smallest that fits'],
+    ['region', 'region', asked.region],
+    ['cpu', 'cpu_millis', `${asked.cpu_millis / 1000}`],
+    ['memory', 'memory_bytes', formatMemory(asked.memory_bytes)],
+    ['disk', 'disk_bytes', asked.disk_bytes === 0 ? null : formatBytes(asked.disk_bytes)],
+  ];
+  const shown = rows.flatMap(([label, field, value]) =>
+    value === null ? [] : [[label, `${oneLine(value)}${isDefault(plan, field) ? ' (default)' : ''}`]],
+  );
+  return [`Asked: one ${asked.kind}`, ...indent(alignColumns(shown))];
+}
+
+function chosenLines(plan: Plan): string[] {
+  const { chosen, reason, host_sees } = plan;
+  if (chosen === null) {
+    const why = reason === null ? 'it is not said why' : oneLine(reason.message);
+    const fix = reason?.fix ? [['fix', oneLine(reason.fix)]] : [];
+    return ['Chosen: nothing yet, so it will wait', ...indent(alignColumns([['why', why], ...fix]))];
+  }
+  const rows = [
+    ['machine', oneLine(chosen.machine_name)],
+    ['class', oneLine(chosen.placed_class)],
+    ['driver', oneLine(chosen.driver)],
+    ['isolation', chosen.isolation],
+    ['host sees', oneLine(host_sees ?? 'not known')],
+  ];
+  return ['Chosen:', ...indent(alignColumns(rows))];
+}
+
+function refusedLines(plan: Plan): string[] {
+  const machines = plan.machines_not_chosen.map(({ machine_name, message, fix }) => [
+    oneLine(machine_name),
+    oneLine(message) + (fix === null ? '' : ` (${oneLine(fix)})`),
+  ]);
+  const classes = plan.classes_not_chosen.map(({ gpu_class, why }) => [
+    oneLine(gpu_class),
+    oneLine(why),
+  ]);
+  const rows = [...machines, ...classes];
+  return rows.length === 0 ? [] : ['Not chosen:', ...indent(alignColumns(rows))];
+}
+
+function isDefault(plan: Plan, field: string): boolean {
+  return plan.defaults.includes(field) || plan.defaults.includes(field.split('.').at(-1) ?? field);
+}
+
+function numberOrNull(value: number | undefined): string | null {
+  return value === undefined ? null : String(value);
+}
+
+function indent(lines: string[]): string[] {
+  return lines.map((line) => `  ${line}`);
+}

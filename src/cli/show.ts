@@ -1,0 +1,61 @@
+/**
+ * `einsora show`: all that is known about one workload.
+ */
+import type { Workload } from '../contract/workloads.ts';
+import { formatAgo, formatBytes, formatMemory } from '../core/format.ts';
+import { openClient } from './client.ts';
+import { exitCode } from './exit-codes.ts';
+import type { Context } from './io.ts';
+import { pairLines, printData, printJson } from './output.ts';
+import { stageText } from './stage-view.ts';
+import { onWorkload, stateText, whereText } from './workload-name.ts';
+
+export type ShowOptions = { json?: boolean };
+
+export async function show(context: Context, name: string, options: ShowOptions): Promise<number> {
+  const client = openClient(context);
+  const workload = await onWorkload(client, name, () => client.show(name));
+  if (options.json) {
+    printJson(context, workload);
+  } else {
+    for (const line of showLines(workload, context.io.clock.now())) printData(context, line);
+  }
+  return exitCode('ok');
+}
+
+function showLines(workload: Workload, now: number): string[] {
+  const { reason, model_params } = workload;
+  const lines = pairLines([
+    ['name', workload.name],
+    ['id', workload.id],
+    ['kind', workload.kind],
+    ['state', `${stateText(workload, now)}, since ${formatAgo(now - workload.state_since)}`],
+    ['reason', reason?.message ?? null],
+    ['fix', reason?.fix ?? null],
+    ['url', workload.url],
+    ['model', workload.model],
+    ['context', textOrNull(model_params.context_length)],
+    ['parallel', textOrNull(model_params.parallel)],
+    ['class', workload.placement?.placed_class ?? workload.gpu_class],
+    ['accelerator', workload.accelerator],
+    ['size', sizeText(workload)],
+    ['region', workload.region],
+    ['where', whereText(workload)],
+    ['run', textOrNull(workload.placement?.run_epoch)],
+    ['host sees', workload.host_sees],
+    ['restarts', workload.restarts === 0 ? null : String(workload.restarts)],
+    ['created', `${formatAgo(now - workload.created_at)} by ${workload.created_by}`],
+  ]);
+  const stages = workload.stages.map((stage) => `  ${stageText(stage)}`);
+  return stages.length === 0 ? lines : [...lines, 'stages', ...stages];
+}
+
+function sizeText(workload: Workload): string {
+  const { cpu_millis, memory_bytes, disk_bytes } = workload;
+  const disk = disk_bytes === 0 ? '' : `, ${formatBytes(disk_bytes)} of disk`;
+  return `${cpu_millis / 1000} CPU, ${formatMemory(memory_bytes)} of memory${disk}`;
+}
+
+function textOrNull(value: number | undefined): string | null {
+  return value === undefined ? null : String(value);
+}

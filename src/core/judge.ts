@@ -1,0 +1,172 @@
+/**
+ * What a machine's report of one run means: a pure decision that the store applies.
+ *
+ * Invariants: a run that is not the workload's current one never moves the workload; `unknown` proves
+ * nothing; a run that ended without being asked is retried with back-off a bounded number of times,
+ * unless another attempt cannot help; a stop that is confirmed lets a waiting start go on.
+ */
+import type { Details, ReasonCode } from './reasons.ts';
+import { isReasonCode, sentenceOf } from './reasons.ts';
+import type { RunExit } from './run.ts';
+import type { State, StateEvent } from './states.ts';
+
+type RunFacts = {
+  current: boolean;
+  observed: 'present' | 'absent' | 'unknown';
+  ready_at: number | null;
+  ended_at: number | null;
+  removed_at: number | null;
+};
+
+type WorkloadFacts = {
+  state: State;
+  intent: 'running' | 'stopped' | 'deleted';
+  attempts: number;
+};
+
+type Reported = {
+  state: 'preparing' | 'ready' | 'ended' | 'parked' | 'removed' | 'unknown';
+  stages: Record<string, string | number | null>[];
+  exit: RunExit | null;
+  reason: string | null;
+  details: Details;
+  log_tail: string | null;
+};
+
+export type Verdict = {
+  observed: 'present' | 'absent' | 'unknown';
+  ready: boolean;
+  ended: boolean;
+  removed: boolean;
+  moves: WorkloadMove[];
+};
+
+export type WorkloadMove = {
+  event: StateEvent;
+  code: ReasonCode | null;
+  details?: Details;
+  extra?: Record<string, unknown>;
+  set?: { park_cause?: string; attempts?: number; not_before?: number };
+};
+
+/** How often a run may end by itself before a person is asked. */
+export const attempt_limit = 3;
+/** A run that was ready this long has earned its attempts back. */
+export const steady_ms = 10 * 60_000;
+
+/** Reasons that another attempt on the same machine would only repeat. */
+const hopeless = new Set<ReasonCode>([
+  'sandbox_missing',
+  'cap_missing',
+  'python_missing',
+  'download_corrupt',
+  'disk_full',
+  'model_file_unreadable',
+  'model_file_invalid',
+  'model_source_unsupported',
+  'unknown_model',
+  'out_of_memory',
+  'engine_never_ready',
+]);
+
+/** Returns null where the report says nothing new. */
+export function judgeReport(
+  run: RunFacts,
+  workload: WorkloadFacts,
+  reported: Reported,
+  at: { now: number; machine: string },
+): Verdict | null {
+  if (reported.state === 'unknown') {
+    const known = run.observed !== 'unknown' && run.ended_at === null;
+    return known ? verdict('unknown', {}) : null;
+  }
+  if (reported.state === 'preparing' || reported.state === 'ready') {
+    return judgePresent(run, workload, reported);
+  }
+  const removed = reported.state === 'removed';
+  if (run.ended_at !== null) {
+    return removed ? verdict('absent', { ended: true, removed: true }) : null;
+  }
+  const moves = run.current ? movesOnEnd(run, workload, reported, at) : [];
+  return verdict('absent', { ended: true, removed, moves });
+}
+
+function judgePresent(run: RunFacts, workload: WorkloadFacts, reported: Reported): Verdict | null {
+  if (run.ended_at !== null) return null; // an older word: the end is proven
+  const ready = reported.state === 'ready';
+  if (run.observed === 'present' && (!ready || run.ready_at !== null)) return null;
+  const first = ready && run.ready_at === null && run.current && workload.state === 'provisioning';
+  const moves: WorkloadMove[] = first
+    ? [{ event: 'ready', code: null, extra: { stages: reported.stages } }]
+    : [];
+  return verdict('present', { ready, moves });
+}
+
+function movesOnEnd(
+  run: RunFacts,
+  workload: WorkloadFacts,
+  reported: Reported,
+  at: { now: number; machine: string },
+): WorkloadMove[] {
+  if (workload.state === 'stopping') {
+    const parked: WorkloadMove = { event: 'parked', code: null };
+    const again: WorkloadMove = {
+      event: 'start',
+      code: null,
+      set: { park_cause: 'none', attempts: 0, not_before: 0 },
+    };
+    return workload.intent === 'running' ? [parked, again] : [parked];
+  }
+  if (workload.state !== 'provisioning' && workload.state !== 'running') return [];
+  return [endedByItself(run, workload, reported, at)];
+}
+
+function endedByItself(
+  run: RunFacts,
+  workload: WorkloadFacts,
+  reported: Reported,
+  at: { now: number; machine: string },
+): WorkloadMove {
+  const code = reasonOf(reported);
+  const details: Details = {
+    machine: at.machine,
+    how: howItEnded(reported.exit),
+    ...reported.details,
+  };
+  const extra = { exit: reported.exit, stages: reported.stages, log_tail: reported.log_tail };
+  const steady = run.ready_at !== null && at.now - run.ready_at >= steady_ms;
+  const attempts = (steady ? 0 : workload.attempts) + 1;
+  if (code === 'machine_rebooted') {
+    return { event: 'replace', code, details, extra, set: { not_before: 0 } };
+  }
+  if (hopeless.has(code)) return { event: 'fail', code, details, extra, set: { attempts } };
+  if (attempts >= attempt_limit) {
+    const last = sentenceOf(code, details);
+    const why = { ...details, count: attempts, last };
+    return { event: 'fail', code: 'too_many_restarts', details: why, extra, set: { attempts } };
+  }
+  const not_before = at.now + backOff_ms(attempts);
+  return { event: 'replace', code, details, extra, set: { attempts, not_before } };
+}
+
+/** 1 s after the first attempt, then four times as long each time. */
+export function backOff_ms(attempts: number): number {
+  return 1000 * 4 ** (attempts - 1);
+}
+
+function reasonOf(reported: Reported): ReasonCode {
+  if (reported.exit?.out_of_memory) return 'out_of_memory';
+  if (reported.reason !== null && isReasonCode(reported.reason)) return reported.reason;
+  return reported.exit === null ? 'run_vanished' : 'engine_exited';
+}
+
+/** "exit code 1", "signal SIGSEGV", "nobody saw how". */
+export function howItEnded(exit: RunExit | null): string {
+  if (exit === null) return 'nobody saw how';
+  if (exit.signal !== null) return `signal ${exit.signal}`;
+  return exit.code === null ? 'nobody saw how' : `exit code ${exit.code}`;
+}
+
+function verdict(observed: Verdict['observed'], more: Partial<Verdict>): Verdict {
+  return { observed, ready: false, ended: false, removed: false, moves: [], ...more };
+}

@@ -1,0 +1,202 @@
+/**
+ * The driver `sim`: no processes, only a clock. Runs start, get ready, fail and refuse to end as a
+ * script says, so that what stands above drivers can be tried against any bad day.
+ *
+ * Invariants: those of `Driver`; the same seed, script and clock give the same story. What it answers
+ * says that it is made up. With a folder its runs outlive the driver, as real ones would.
+ */
+import { join } from 'node:path';
+import { type ReasonCode, sentenceOf } from '../core/reasons.ts';
+import { parseRunName, type RunExit, type RunKey, runName } from '../core/run.ts';
+import type { Clock } from '../lib/clock.ts';
+import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
+import { fraction, type Random } from '../lib/random.ts';
+import { type Driver, DriverError, type Observation, type RunSpec } from './driver.ts';
+import { cutPiece, pieceAt } from './output.ts';
+import { serve, sim_answer } from './sim-server.ts';
+
+/** What one run goes through. Everything left out goes well and fast. */
+export type SimPlan = {
+  /** How long `start` takes; up to a tenth is added by the seed. */
+  start_ms?: number;
+  start_error?: ReasonCode;
+  /** After the start: until /health says 200. Null: never. */
+  ready_after_ms?: number | null;
+  /** After the start: when and how it ends by itself. */
+  exit?: { after_ms: number; how: RunExit };
+  /** How many times `stop` is refused before it works. */
+  refused_stops?: number;
+  stop_ms?: number;
+  /** A line of output. */
+  prints?: string;
+  /** `observe` cannot tell what became of it. */
+  is_unknown?: boolean;
+};
+
+export type SimOptions = {
+  folder?: string;
+  clock: Clock;
+  random: Random;
+  script?: (run: RunKey) => SimPlan;
+};
+
+type SimRun = {
+  run: RunKey;
+  spec_hash: string;
+  ports: string[];
+  plan: SimPlan;
+  /** Wall-clock milliseconds, so that they hold over a restart. */
+  started_at: number;
+  refused: number;
+  /** How it was ended from outside. */
+  stopped: RunExit | null;
+};
+
+const stopped_by_us: RunExit = { code: 143, signal: 'SIGTERM', out_of_memory: false };
+
+export function createSimDriver(options: SimOptions): Driver {
+  const { clock } = options;
+  const runs = openState(options.folder);
+  /** A run that has not ended; null where there is none. */
+  const alive = (run: RunKey) => {
+    const found = runs.get(runName(run));
+    return found !== undefined && endOf(found, clock.now()) === null ? found : null;
+  };
+  return {
+    name: 'sim',
+    probe: async () => ({
+      driver: 'sim',
+      ready: true,
+      reason: null,
+      findings: [{ check: 'sim', status: 'ok', message: sim_answer, fix: null }],
+    }),
+    start: (spec, signal) => start(options, runs, spec, signal),
+    stop: (run, mode) => stop(clock, runs, run, mode),
+    observe: async () => runs.list().map((found) => observed(found, clock.now())),
+    async logs(run, offset, limit) {
+      const output = outputOf(runs.get(runName(run)), clock.now());
+      const { from, to } = pieceAt(output.length, offset, limit);
+      const has_ended = alive(run) === null;
+      const piece = { from, size: output.length, is_tail: offset < 0, has_ended };
+      return cutPiece(output.subarray(from, to), piece);
+    },
+    async dial(run, port_name) {
+      const found = alive(run);
+      if (!found?.ports.includes(port_name)) {
+        throw refuse('port_unreachable', 'it does not run', port_name);
+      }
+      const wait_ms = found.plan.ready_after_ms === undefined ? 0 : found.plan.ready_after_ms;
+      return serve(() => wait_ms !== null && clock.now() >= found.started_at + wait_ms);
+    },
+    async stats(run) {
+      const found = alive(run);
+      if (found === null) return { cpu_ms: null, memory_bytes: null };
+      return { cpu_ms: clock.now() - found.started_at, memory_bytes: 2 ** 27 };
+    },
+  };
+}
+
+async function start(
+  { script, clock, random }: SimOptions,
+  runs: SimState,
+  spec: RunSpec,
+  signal: AbortSignal,
+): Promise<void> {
+  const name = runName(spec.run);
+  if (runs.get(name) !== undefined) return;
+  const plan = script?.(spec.run) ?? {};
+  const start_ms = plan.start_ms ?? 0;
+  if (start_ms > 0) await clock.sleep(start_ms * (1 + fraction(random) / 10), signal);
+  const why = refusal(spec, plan, signal);
+  if (why !== null) throw why;
+  // Another start of the same run may have been faster.
+  if (runs.get(name) !== undefined) return;
+  const { run, spec_hash, ports } = spec;
+  const started_at = clock.now();
+  runs.set(name, { run, spec_hash, ports, plan, started_at, refused: 0, stopped: null });
+}
+
+async function stop(
+  clock: Clock,
+  runs: SimState,
+  run: RunKey,
+  mode: 'park' | 'remove',
+): Promise<void> {
+  const name = runName(run);
+  const found = runs.get(name);
+  if (found === undefined) return;
+  if (endOf(found, clock.now()) === null) {
+    if (found.plan.stop_ms !== undefined) await clock.sleep(found.plan.stop_ms);
+    if (found.refused < (found.plan.refused_stops ?? 0)) {
+      runs.set(name, { ...found, refused: found.refused + 1 });
+      throw refuse('stop_unproven', 'the script refuses it');
+    }
+  }
+  const stopped = endOf(found, clock.now()) ?? stopped_by_us;
+  if (mode === 'remove') runs.delete(name);
+  else runs.set(name, { ...found, stopped });
+}
+
+function refusal(spec: RunSpec, plan: SimPlan, signal: AbortSignal): DriverError | null {
+  if (signal.aborted) return refuse('start_failed', 'it was called off');
+  if (spec.argv.length === 0) return refuse('start_failed', 'there is no program to run');
+  if (parseRunName(runName(spec.run)) === null) return refuse('start_failed', 'no name of a run');
+  return plan.start_error === undefined ? null : refuse(plan.start_error, 'the script says so');
+}
+
+function refuse(code: ReasonCode, why: string, port = ''): DriverError {
+  return new DriverError(code, sentenceOf(code, { why, port }));
+}
+
+/** How a run has ended by now, or null while it runs. */
+function endOf(found: SimRun, now_ms: number): RunExit | null {
+  if (found.stopped !== null) return found.stopped;
+  const { exit } = found.plan;
+  return exit !== undefined && now_ms >= found.started_at + exit.after_ms ? exit.how : null;
+}
+
+function observed(found: SimRun, now_ms: number): Observation {
+  const { run, spec_hash, started_at } = found;
+  if (found.plan.is_unknown) return { run, spec_hash, state: 'unknown', exit: null, started_at };
+  const exit = endOf(found, now_ms);
+  return { run, spec_hash, state: exit === null ? 'running' : 'exited', exit, started_at };
+}
+
+function outputOf(found: SimRun | undefined, now_ms: number): Buffer {
+  if (found === undefined) return Buffer.alloc(0);
+  const lines = [`sim: ${runName(found.run)} started\n`];
+  if (found.plan.prints !== undefined) lines.push(`${found.plan.prints}\n`);
+  const end = endOf(found, now_ms);
+  if (end !== null) lines.push(`sim: ended with ${end.code ?? end.signal ?? 'nothing known'}\n`);
+  return Buffer.from(lines.join(''));
+}
+
+type SimState = {
+  get(name: string): SimRun | undefined;
+  list(): SimRun[];
+  set(name: string, run: SimRun): void;
+  delete(name: string): void;
+};
+
+/** The runs, kept in a file where there is a folder. */
+function openState(folder: string | undefined): SimState {
+  const path = folder === undefined ? null : join(folder, 'sim.json');
+  if (folder !== undefined) makePrivateFolder(folder);
+  const text = path === null ? null : readIfThere(path);
+  const runs = new Map<string, SimRun>(text === null ? [] : JSON.parse(text));
+  const save = () => {
+    if (path !== null) writeDurably(path, JSON.stringify([...runs]));
+  };
+  return {
+    get: (name) => runs.get(name),
+    list: () => [...runs.values()],
+    set: (name, run) => {
+      runs.set(name, run);
+      save();
+    },
+    delete: (name) => {
+      runs.delete(name);
+      save();
+    },
+  };
+}

@@ -1,0 +1,139 @@
+/**
+ * The inference gateway: OpenAI's API in front of the engines, on the control plane's /v1.
+ *
+ * Invariants: only `ept_` keys open it; only the paths of `gatewayRoutes` reach an engine; status and
+ * headers are exact until the first byte of an answer; after it, an answer that breaks never looks
+ * whole; a client that leaves takes its connection to the engine along. Prompts, answers and keys are
+ * never logged: one line per request says who, where, how it ended. Called by the HTTP server for
+ * `gatewayPrefixes`.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { gatewayPrefixes, gatewayRoutes } from '../contract/routes.ts';
+import type { Clock } from '../lib/clock.ts';
+import { describeError, type Log } from '../lib/log.ts';
+import { answerFromEngine } from './answer.ts';
+import { createConnections, type Dial } from './connections.ts';
+import { type Refusal, refusals } from './errors.ts';
+import { type Exchange, openExchange, refuse, sendJson } from './exchange.ts';
+import { type GatewayKey, isUsable, keyDigestOf } from './key.ts';
+import { bodyForEngine, readQuestion } from './question.ts';
+import { type GatewayTarget, refusalOfTarget, servedBy } from './target.ts';
+
+export type GatewayOptions = {
+  /** The stored key of a digest (`lib/secret`), usable or not. */
+  findKey(key_digest: string): Promise<GatewayKey | null>;
+  /** Where a model's name leads for this key. */
+  findTarget(key: GatewayKey, model: string): Promise<GatewayTarget>;
+  /** The endpoints this key may use; `created_at` in milliseconds since 1970. */
+  listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]>;
+  dial: Dial;
+  clock: Pick<Clock, 'now' | 'monotonic' | 'after'>;
+  log: Log;
+  region: string;
+};
+
+export type Gateway = {
+  /** Answers one request; resolves when the response has ended, and never rejects. */
+  handle(
+    request: IncomingMessage,
+    response: ServerResponse,
+    context: { request_id: string },
+  ): Promise<void>;
+  /** Breaks off what is going on, closes every connection, and refuses what comes after. */
+  close(): Promise<void>;
+};
+
+export function createGateway(options: GatewayOptions): Gateway {
+  const connections = createConnections(options.dial, options.clock);
+  const open = new Map<Exchange, Promise<void>>();
+  let closing = false;
+
+  async function serve(exchange: Exchange): Promise<void> {
+    const { request, response } = exchange;
+    if (closing) return refuse(exchange, refusals.shuttingDown);
+    const path = (request.url ?? '').split('?', 1)[0] ?? '';
+    const wrong = judgeRoute(request.method ?? '', path);
+    if (wrong) return refuse(exchange, wrong);
+
+    const key_digest = keyDigestOf(request);
+    const key = key_digest === null ? null : await options.findKey(key_digest);
+    if (!isUsable(key, options.clock.now())) return refuse(exchange, refusals.invalidKey);
+    exchange.report.tenant = key.tenant_id;
+    if (path === '/v1/models') return sendModels(exchange, await options.listModels(key));
+
+    const read = await readQuestion(request, exchange.stop.signal, exchange.idle);
+    if (!read.ok) return refuse(exchange, read.refusal);
+    const question = read.value;
+    const target = await options.findTarget(key, question.model);
+    if (!target.ok) {
+      return refuse(exchange, refusalOfTarget(target.code, target.details, question.model));
+    }
+    exchange.report.endpoint = target.run.workload_id;
+    for (const [name, value] of Object.entries(servedBy(target, options.region))) {
+      response.setHeader(name, value);
+    }
+    await answerFromEngine(exchange, connections.of(target.run, target.machine_id), {
+      path,
+      body: bodyForEngine(question, target.name),
+      stream: question.stream,
+    });
+  }
+
+  async function handle(exchange: Exchange): Promise<void> {
+    const started = options.clock.monotonic();
+    const log = options.log.child({ request_id: exchange.request_id });
+    try {
+      await serve(exchange);
+    } catch (error) {
+      log.error({ problem: describeError(error) }, 'gateway failed');
+      if (exchange.response.headersSent) exchange.response.destroy();
+      else refuse(exchange, refusals.internal);
+    }
+    await exchange.ended();
+    const { report, response } = exchange;
+    const status = response.headersSent ? response.statusCode : null;
+    const duration_ms = Math.round(options.clock.monotonic() - started);
+    log.info({ ...report, status, duration_ms }, 'gateway request');
+  }
+
+  return {
+    handle(request, response, context) {
+      const exchange = openExchange(request, response, context.request_id, options.clock);
+      const work = handle(exchange).finally(() => open.delete(exchange));
+      open.set(exchange, work);
+      return work;
+    },
+    async close() {
+      closing = true;
+      for (const exchange of open.keys()) exchange.stop.abort('shutting_down');
+      await Promise.all(open.values());
+      connections.close();
+    },
+  };
+}
+
+function judgeRoute(method: string, path: string): Refusal | null {
+  const routes = gatewayRoutes.filter((route) => route.path === path);
+  if (routes.length === 0) {
+    const reserved = gatewayPrefixes.some((prefix) => path.startsWith(prefix));
+    return reserved ? refusals.notServed : refusals.unknownPath;
+  }
+  if (routes.some((route) => route.method === method)) return null;
+  const allowed = routes.map((route) => route.method).join(', ');
+  return {
+    status: 405,
+    message: `This path takes ${allowed} only.`,
+    code: 'method_not_allowed',
+    headers: { Allow: allowed },
+  };
+}
+
+function sendModels(exchange: Exchange, models: { id: string; created_at: number }[]): void {
+  const data = models.map(({ id, created_at }) => ({
+    id,
+    object: 'model',
+    created: Math.floor(created_at / 1000),
+    owned_by: 'einsora',
+  }));
+  sendJson(exchange, { object: 'list', data });
+}

@@ -1,0 +1,35 @@
+/**
+ * Who is asking: reads an endpoint key out of a request and judges the stored one.
+ *
+ * Invariants: the key comes from one `Authorization: Bearer` header and from nowhere else (no query, no
+ * cookie); its form is checked before anything is hashed or looked up; only its digest leaves this file.
+ */
+import type { IncomingMessage } from 'node:http';
+import { checkToken } from '../core/token.ts';
+import { digest } from '../lib/secret.ts';
+
+/** A stored endpoint key. Times are milliseconds since 1970; null means never. */
+export type GatewayKey = {
+  id: string;
+  tenant_id: string;
+  /** The one endpoint it opens, or null for all of the tenant. */
+  workload_id: string | null;
+  expires_at: number | null;
+  revoked_at: number | null;
+};
+
+/** The digest of the key that a request carries, or null where it carries none of the right form. */
+export function keyDigestOf(request: IncomingMessage): string | null {
+  // Two headers that disagree would let a proxy in front and this program see different keys.
+  const headers = request.headersDistinct['authorization'] ?? [];
+  const [header] = headers;
+  if (header === undefined || headers.length !== 1) return null;
+  const token = /^bearer +(ept_[0-9A-Za-z]+)$/i.exec(header)?.[1];
+  if (token === undefined || !checkToken('ept_', token)) return null;
+  return digest(token);
+}
+
+export function isUsable(key: GatewayKey | null, now_ms: number): key is GatewayKey {
+  if (key === null || key.revoked_at !== null) return false;
+  return key.expires_at === null || key.expires_at > now_ms;
+}

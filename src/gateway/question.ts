@@ -1,0 +1,114 @@
+/**
+ * The body of a request: read under a limit, parsed here, and written again for the engine.
+ *
+ * Invariants: what is no JSON object with a `model` never reaches an engine (llama-server would answer
+ * 500 and look broken); unknown fields go through; fields that steer the engine beyond this request do
+ * not. Errors are values.
+ */
+import type { IncomingMessage } from 'node:http';
+import { limits } from '../contract/limits.ts';
+import { type Refusal, refusals } from './errors.ts';
+import type { IdleTimer } from './idle-timer.ts';
+
+export type Question = { fields: Record<string, unknown>; model: string; stream: boolean };
+export type Read<T> = { ok: true; value: T } | { ok: false; refusal: Refusal };
+
+/** Silence allowed while the body arrives. */
+const body_silence_ms = 30_000;
+
+/**
+ * Fields by which a client could reach into the engine: another client's slot and cached prompt, the
+ * adapter or second model to load, transfers between engines.
+ */
+const engine_fields = [
+  'id_slot',
+  'slot_id',
+  'adapters',
+  'adapter_path',
+  'draft_model',
+  'kv_transfer_params',
+];
+
+/** Reads and parses the body. Settles when `stop` aborts, whatever the client does. */
+export async function readQuestion(
+  request: IncomingMessage,
+  stop: AbortSignal,
+  idle: IdleTimer,
+): Promise<Read<Question>> {
+  const type = request.headers['content-type'] ?? '';
+  const encoding = request.headers['content-encoding'] ?? 'identity';
+  if (!/^application\/json\s*(?:;|$)/i.test(type) || encoding !== 'identity') {
+    return { ok: false, refusal: refusals.notJson };
+  }
+  const body = await readBody(request, stop, idle);
+  return body.ok ? parseQuestion(body.value) : body;
+}
+
+/** The body for the engine: the same fields, with the engine's own name for the model. */
+export function bodyForEngine(question: Question, engine_name: string): Buffer {
+  const fields: Record<string, unknown> = { ...question.fields, model: engine_name };
+  for (const name of engine_fields) delete fields[name];
+  return Buffer.from(JSON.stringify(fields));
+}
+
+function readBody(
+  request: IncomingMessage,
+  stop: AbortSignal,
+  idle: IdleTimer,
+): Promise<Read<Buffer>> {
+  const limit = limits.gateway_body_bytes;
+  if (Number(request.headers['content-length'] ?? 0) > limit) return Promise.resolve(tooLarge());
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const settle = (result: Read<Buffer>) => {
+      idle.stop();
+      request.removeListener('data', onData);
+      // The rest is read and dropped, so that the client gets to read the answer.
+      request.resume();
+      resolve(result);
+    };
+    const onData = (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > limit) return settle(tooLarge());
+      chunks.push(chunk);
+      idle.start(body_silence_ms, () => settle({ ok: false, refusal: refusals.slowBody }));
+    };
+    idle.start(body_silence_ms, () => settle({ ok: false, refusal: refusals.slowBody }));
+    request.on('data', onData);
+    request.once('end', () => settle({ ok: true, value: Buffer.concat(chunks) }));
+    request.once('error', () => settle(invalid('the body broke off')));
+    stop.addEventListener('abort', () => settle(invalid('the body broke off')), { once: true });
+  });
+}
+
+function parseQuestion(body: Buffer): Read<Question> {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+  } catch {
+    return invalid('the body is not valid JSON');
+  }
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
+    return invalid('the body must be a JSON object');
+  }
+  const fields = parsed as Record<string, unknown>;
+  const { model, stream } = fields;
+  if (typeof model !== 'string' || model === '' || model.length > limits.model_chars) {
+    return invalid('`model` must be the name of an endpoint', 'model');
+  }
+  if (stream !== undefined && stream !== null && typeof stream !== 'boolean') {
+    return invalid('`stream` must be true or false', 'stream');
+  }
+  return { ok: true, value: { fields, model, stream: stream === true } };
+}
+
+function invalid(problem: string, param: string | null = null): { ok: false; refusal: Refusal } {
+  const message = `The request is not valid: ${problem}.`;
+  return { ok: false, refusal: { status: 400, message, code: 'bad_request', param } };
+}
+
+function tooLarge(): { ok: false; refusal: Refusal } {
+  const message = `The body is over ${limits.gateway_body_bytes / 1024 / 1024} MiB.`;
+  return { ok: false, refusal: { status: 413, message, code: 'body_too_large' } };
+}

@@ -1,0 +1,75 @@
+/**
+ * What a model's name leads to: a run that answers, or a reason why none does.
+ *
+ * Invariants: an endpoint that the key may not use gives the very answer of one that does not exist;
+ * header values are printable ASCII, whatever a machine calls itself.
+ */
+import type { Details } from '../core/reasons.ts';
+import type { RunKey } from '../core/run.ts';
+import type { Refusal } from './errors.ts';
+
+/**
+ * not_found: none, or not for this key; not_ready: it waits, loads or is between two runs;
+ * endpoint_stopped: a person stopped it; endpoint_failed: it gave up. `details` may have `name`, `state`
+ * and `why` (a sentence), all of which the client gets to read, save for not_found.
+ */
+export type TargetProblem = 'not_found' | 'not_ready' | 'endpoint_stopped' | 'endpoint_failed';
+
+export type GatewayTarget =
+  | {
+      ok: true;
+      run: RunKey;
+      machine_id: string;
+      /** Null where the key's tenant may see the class but not the machine. */
+      machine_name: string | null;
+      placed_class: string;
+      /** The endpoint's name, under which its engine knows the model too. */
+      name: string;
+    }
+  | { ok: false; code: TargetProblem; details: Details };
+
+const loading_retry_s = 5;
+
+export function refusalOfTarget(code: TargetProblem, details: Details, model: string): Refusal {
+  const name = String(details['name'] ?? model);
+  const why = details['why'] ? ` ${details['why']}` : '';
+  switch (code) {
+    case 'not_found':
+      return {
+        status: 404,
+        message: `The model \`${model.slice(0, 100)}\` does not exist or this key may not use it.`,
+        code: 'model_not_found',
+        param: 'model',
+      };
+    case 'not_ready': {
+      const message = `${name} is ${details['state'] ?? 'not ready'}.${why} Try again soon.`;
+      return { status: 503, message, code, retry_after_s: loading_retry_s };
+    }
+    case 'endpoint_stopped':
+      return {
+        status: 409,
+        message: `${name} was stopped. einsora start ${name} starts it.`,
+        code,
+      };
+    case 'endpoint_failed':
+      return { status: 503, message: `${name} has failed.${why} See: einsora show ${name}`, code };
+  }
+}
+
+/** The headers that say who answered. */
+export function servedBy(target: GatewayTarget & { ok: true }, region: string) {
+  const machine = target.machine_name === null ? [] : [`machine=${plain(target.machine_name)}`];
+  const rest = [
+    `class=${plain(target.placed_class)}`,
+    `region=${plain(region)}`,
+    `model=${plain(target.name)}`,
+  ];
+  return {
+    'X-Einsora-Served-By': [...machine, ...rest].join('; '),
+    'X-Einsora-Fallback': 'none',
+  };
+}
+
+function plain(text: string): string {
+  return text.replace(/[^\x21-\x3a\x3c-\x7e]/g, '_');
+}

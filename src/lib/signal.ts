@@ -1,0 +1,36 @@
+/**
+ * A wake-up for loops: signals coalesce, so a thousand of them wake a waiter once.
+ *
+ * Invariants: a signal between two waits is not lost (the next `wait` returns at once); waiting never
+ * rejects.
+ */
+import type { Clock } from './clock.ts';
+
+export type Signal = {
+  notify(): void;
+  /** Resolves at the next signal (or the one that came since the last wait), `ms` or an abort. */
+  wait(clock: Clock, ms: number, stop?: AbortSignal): Promise<void>;
+};
+
+export function createSignal(): Signal {
+  let pending = false;
+  let wake: (() => void) | null = null;
+  return {
+    notify() {
+      pending = true;
+      wake?.();
+    },
+    async wait(clock, ms, stop) {
+      if (!pending) {
+        const woken = new AbortController();
+        const abort = () => woken.abort();
+        wake = abort;
+        stop?.addEventListener('abort', abort, { once: true });
+        if (!stop?.aborted) await clock.sleep(ms, woken.signal);
+        stop?.removeEventListener('abort', abort);
+        wake = null;
+      }
+      pending = false;
+    },
+  };
+}

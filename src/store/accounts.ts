@@ -1,0 +1,179 @@
+/**
+ * Accounts: tenants, users, and the ways they prove themselves (sessions, API tokens, one-time links).
+ *
+ * Invariants: only hashes are stored; a one-time link is used by one conditional UPDATE, so sixty-four
+ * browsers at once give one session; a revoked, expired or disabled proof finds nobody.
+ */
+import type { Query, Row, Sql } from './sql.ts';
+
+export type PrincipalRow = Row & {
+  user_id: string;
+  user_name: string;
+  role: 'viewer' | 'member' | 'tenant-admin' | 'operator';
+  tenant_id: string;
+  tenant_slug: string;
+  proof_id: string;
+  last_used_at: number;
+};
+
+export type SetUpArgs = {
+  tenant_id: string;
+  user_id: string;
+  user_name: string;
+  store_uuid: string;
+  now: number;
+};
+
+/** The first start of a deployment: its identity, one tenant, one operator. Later starts change nothing. */
+export async function setUp(sql: Sql, args: SetUpArgs): Promise<{ first: number }> {
+  const known = await sql.get("select value from meta where key = 'store_uuid'");
+  if (known !== undefined) return { first: 0 };
+  await sql.run("insert into meta (key, value) values ('store_uuid', $1), ('store_epoch', '1')", [
+    args.store_uuid,
+  ]);
+  await sql.run('insert into tenants (id, slug, name, created_at) values ($1, $2, $3, $4)', [
+    args.tenant_id,
+    'local',
+    'local',
+    args.now,
+  ]);
+  await sql.run(
+    `insert into users (id, tenant_id, name, role, created_at)
+     values ($1, $2, $3, 'operator', $4)`,
+    [args.user_id, args.tenant_id, args.user_name, args.now],
+  );
+  return { first: 1 };
+}
+
+export const readIdentity: Query<
+  Record<string, never>,
+  { store_uuid: string; store_epoch: number; tenant_id: string; user_id: string; user_name: string }
+> = async (sql) => {
+  const meta = await sql.all<{ key: string; value: string }>('select key, value from meta');
+  const value = (key: string) => meta.find((row) => row.key === key)?.value ?? '';
+  const user = await sql.get<Row & { id: string; tenant_id: string; name: string }>(
+    "select id, tenant_id, name from users where role = 'operator' order by created_at, id limit 1",
+  );
+  return {
+    store_uuid: value('store_uuid'),
+    store_epoch: Number(value('store_epoch')),
+    tenant_id: user?.tenant_id ?? '',
+    user_id: user?.id ?? '',
+    user_name: user?.name ?? '',
+  };
+};
+
+export type TokenArgs = {
+  id: string;
+  user_id: string;
+  name: string;
+  hash: string;
+  last_four: string;
+  now: number;
+};
+
+/** The local owner's token: a new one at each start; the ones before it are revoked. */
+export async function replaceOwnerToken(sql: Sql, args: TokenArgs): Promise<null> {
+  await sql.run(
+    'update tokens set revoked_at = $1 where user_id = $2 and name = $3 and revoked_at is null',
+    [args.now, args.user_id, args.name],
+  );
+  await sql.run(
+    `insert into tokens (id, user_id, name, hash, last_four, created_at)
+     values ($1, $2, $3, $4, $5, $6)`,
+    [args.id, args.user_id, args.name, args.hash, args.last_four, args.now],
+  );
+  return null;
+}
+
+export async function addSignInLink(
+  sql: Sql,
+  args: { hash: string; user_id: string; now: number; expires_at: number },
+): Promise<null> {
+  await sql.run('delete from sign_in_links where expires_at < $1', [args.now]);
+  await sql.run(
+    `insert into sign_in_links (hash, user_id, created_at, expires_at) values ($1, $2, $3, $4)`,
+    [args.hash, args.user_id, args.now, args.expires_at],
+  );
+  return null;
+}
+
+export type SessionArgs = {
+  link_hash: string;
+  session_id: string;
+  session_hash: string;
+  now: number;
+  expires_at: number;
+};
+
+/** Exchanges a one-time link for a session; null where it was used, is too old or never was. */
+export async function openSession(
+  sql: Sql,
+  args: SessionArgs,
+): Promise<{ user_id: string } | null> {
+  const link = await sql.get<Row & { user_id: string }>(
+    `update sign_in_links set used_at = $2
+     where hash = $1 and used_at is null and expires_at > $2 returning user_id`,
+    [args.link_hash, args.now],
+  );
+  if (link === undefined) return null;
+  await sql.run('delete from sessions where expires_at < $1', [args.now]);
+  await sql.run(
+    `insert into sessions (id, user_id, hash, created_at, last_used_at, expires_at)
+     values ($1, $2, $3, $4, $4, $5)`,
+    [args.session_id, link.user_id, args.session_hash, args.now, args.expires_at],
+  );
+  return { user_id: link.user_id };
+}
+
+export async function touchSession(sql: Sql, args: { id: string; now: number }): Promise<null> {
+  await sql.run('update sessions set last_used_at = $2 where id = $1 and last_used_at < $2', [
+    args.id,
+    args.now,
+  ]);
+  return null;
+}
+
+export async function closeSession(sql: Sql, args: { id: string; now: number }): Promise<null> {
+  await sql.run('update sessions set revoked_at = $2 where id = $1 and revoked_at is null', [
+    args.id,
+    args.now,
+  ]);
+  return null;
+}
+
+const principalColumns = `u.id as user_id, u.name as user_name, u.role, u.tenant_id,
+  t.slug as tenant_slug, p.id as proof_id`;
+const principalJoins = `join users u on u.id = p.user_id and u.disabled_at is null
+  join tenants t on t.id = u.tenant_id`;
+
+/** Whose API token this is, by its hash. */
+export const principalOfToken: Query<{ hash: string; now: number }, PrincipalRow | undefined> = (
+  sql,
+  args,
+) =>
+  sql.get<PrincipalRow>(
+    `select ${principalColumns}, p.created_at as last_used_at from tokens p ${principalJoins}
+     where p.hash = $1 and p.revoked_at is null and (p.expires_at is null or p.expires_at > $2)`,
+    [args.hash, args.now],
+  );
+
+/** Whose session this is, by its hash. `idle_before`: sessions not used since are over. */
+export const principalOfSession: Query<
+  { hash: string; now: number; idle_before: number },
+  PrincipalRow | undefined
+> = (sql, args) =>
+  sql.get<PrincipalRow>(
+    `select ${principalColumns}, p.last_used_at from sessions p ${principalJoins}
+     where p.hash = $1 and p.revoked_at is null and p.expires_at > $2 and p.last_used_at > $3`,
+    [args.hash, args.now, args.idle_before],
+  );
+
+/** Names of users by id, for showing who did what. */
+export const userNames: Query<{ ids: string[] }, { id: string; name: string }[]> = async (
+  sql,
+  args,
+) =>
+  args.ids.length === 0
+    ? []
+    : sql.all(`select id, name from users where id ${sql.in(args.ids, 1)}`, args.ids);

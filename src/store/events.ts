@@ -1,0 +1,193 @@
+/**
+ * A workload's timeline, and the one function that moves a workload.
+ *
+ * Invariants: state, event and revision change together, by compare-and-set on the revision; event
+ * numbers have no gap and their times never decrease, whatever the clock does; a note leaves the
+ * state as it is; nothing else writes `workloads.state`.
+ */
+import type { Details, ReasonCode } from '../core/reasons.ts';
+import { nextState, type State, type StateEvent } from '../core/states.ts';
+import type { Query, Row, Sql, SqlValue } from './sql.ts';
+
+export type Cause = {
+  now: number;
+  /** Who or what did it: `user:<name>`, `controller`, `machine:<name>`. */
+  actor: string;
+  request_id: string | null;
+};
+
+export type WorkloadRow = Row & {
+  id: string;
+  tenant_id: string;
+  creator_id: string;
+  name: string;
+  kind: string;
+  spec: string;
+  state: State;
+  intent: 'running' | 'stopped' | 'deleted';
+  park_cause: string;
+  code: string | null;
+  details: string;
+  revision: number;
+  run_epoch: number;
+  event_number: number;
+  event_at: number;
+  attempts: number;
+  not_before: number;
+  created_at: number;
+  state_since: number;
+};
+
+export type Move = {
+  event: StateEvent;
+  code: ReasonCode | null;
+  details?: Details;
+  /** More for the timeline than the reason needs: stages, exit, the last lines of output. */
+  extra?: Record<string, unknown>;
+  set?: Partial<{
+    intent: 'running' | 'stopped' | 'deleted';
+    park_cause: string;
+    run_epoch: number;
+    attempts: number;
+    not_before: number;
+  }>;
+};
+
+/**
+ * Moves a workload and returns its new row, or null where the table of states refuses the event.
+ * Throws on a lost compare-and-set, which rolls back the whole transaction.
+ */
+export async function moveWorkload(
+  sql: Sql,
+  row: WorkloadRow,
+  move: Move,
+  cause: Cause,
+): Promise<WorkloadRow | null> {
+  const to = nextState(row.state, move.event);
+  if (to === null) return null;
+  const at = Math.max(cause.now, row.event_at);
+  const number = row.event_number + 1;
+  const details = JSON.stringify(move.details ?? {});
+  const set = { park_cause: row.park_cause, intent: row.intent, ...move.set };
+  const moved = await sql.get<WorkloadRow>(
+    `update workloads set state = $1, intent = $2, park_cause = $3, code = $4, details = $5,
+       revision = revision + 1, run_epoch = $6, event_number = $7, attempts = $8, not_before = $9,
+       state_since = $10, event_at = $10
+     where id = $11 and revision = $12 returning *`,
+    [
+      to,
+      set.intent,
+      set.park_cause,
+      move.code,
+      details,
+      set.run_epoch ?? row.run_epoch,
+      number,
+      set.attempts ?? row.attempts,
+      set.not_before ?? row.not_before,
+      at,
+      row.id,
+      row.revision,
+    ],
+  );
+  if (moved === undefined) throw new Error(`conflict: workload ${row.id} changed meanwhile`);
+  await insertEvent(sql, row.id, number, at, cause, {
+    kind: 'state',
+    event: move.event,
+    from_state: row.state,
+    to_state: to,
+    code: move.code,
+    details: JSON.stringify({ ...move.details, ...move.extra }),
+  });
+  return moved;
+}
+
+/** Records a decision that leaves the state as it was, and returns the new row. */
+export async function noteWorkload(
+  sql: Sql,
+  row: WorkloadRow,
+  note: { code: ReasonCode; details?: Details; extra?: Record<string, unknown> },
+  cause: Cause,
+): Promise<WorkloadRow> {
+  const number = row.event_number + 1;
+  const at = Math.max(cause.now, row.event_at);
+  const noted = await sql.get<WorkloadRow>(
+    `update workloads set event_number = $1, event_at = $2, revision = revision + 1
+     where id = $3 and revision = $4 returning *`,
+    [number, at, row.id, row.revision],
+  );
+  if (noted === undefined) throw new Error(`conflict: workload ${row.id} changed meanwhile`);
+  await insertEvent(sql, row.id, number, at, cause, {
+    kind: 'note',
+    event: null,
+    from_state: null,
+    to_state: null,
+    code: note.code,
+    details: JSON.stringify({ ...note.details, ...note.extra }),
+  });
+  return noted;
+}
+
+/** The first event of a timeline: that the workload was asked for. */
+export async function insertFirstEvent(sql: Sql, row: WorkloadRow, cause: Cause): Promise<void> {
+  await insertEvent(sql, row.id, 1, cause.now, cause, {
+    kind: 'state',
+    event: 'launch',
+    from_state: null,
+    to_state: row.state,
+    code: 'asked_by_user',
+    details: row.details,
+  });
+}
+
+export type EventRow = Row & {
+  workload_id: string;
+  number: number;
+  at: number;
+  kind: 'state' | 'note';
+  event: string | null;
+  from_state: State | null;
+  to_state: State | null;
+  code: ReasonCode | null;
+  details: string;
+  actor: string;
+  request_id: string | null;
+};
+
+/** A page of a timeline, oldest first, after event number `after`. */
+export const listEvents: Query<
+  { workload_id: string; after: number; limit: number },
+  EventRow[]
+> = (sql, args) =>
+  sql.all<EventRow>(
+    `select * from workload_events where workload_id = $1 and number > $2
+       order by number limit $3`,
+    [args.workload_id, args.after, args.limit],
+  );
+
+async function insertEvent(
+  sql: Sql,
+  workload_id: string,
+  number: number,
+  at: number,
+  cause: Cause,
+  event: Record<'kind' | 'event' | 'from_state' | 'to_state' | 'code' | 'details', SqlValue>,
+): Promise<void> {
+  await sql.run(
+    `insert into workload_events (workload_id, number, at, kind, event, from_state, to_state, code,
+       details, actor, request_id)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+    [
+      workload_id,
+      number,
+      at,
+      event.kind,
+      event.event,
+      event.from_state,
+      event.to_state,
+      event.code,
+      event.details,
+      cause.actor,
+      cause.request_id,
+    ],
+  );
+}

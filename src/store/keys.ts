@@ -1,0 +1,110 @@
+/**
+ * Endpoint keys: what the inference gateway takes (`ept_…`).
+ *
+ * Invariants: only the hash and the last four characters are stored; a key opens one endpoint; a
+ * deleted endpoint's keys are revoked with it, in the same transaction.
+ */
+import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
+import type { Query, Row, Sql } from './sql.ts';
+import { findWorkload } from './workloads.ts';
+
+export type KeyRow = Row & {
+  id: string;
+  tenant_id: string;
+  workload_id: string;
+  user_id: string;
+  hash: string;
+  last_four: string;
+  created_at: number;
+  expires_at: number | null;
+  revoked_at: number | null;
+};
+
+export type CreateKeyArgs = {
+  id: string;
+  tenant_id: string;
+  user_id: string;
+  workload: string;
+  hash: string;
+  last_four: string;
+  now: number;
+  expires_at: number | null;
+  idempotency: IdempotencyKey;
+};
+
+export function createKey(
+  sql: Sql,
+  args: CreateKeyArgs,
+): Promise<Idempotent<{ ok: true; row: KeyRow } | { ok: false; code: 'not_found' }>> {
+  return once(sql, args.idempotency, args.now, async () => {
+    const workload = await findWorkload(sql, args);
+    if (workload === undefined || workload.state === 'deleted' || workload.kind !== 'endpoint') {
+      return { ok: false as const, code: 'not_found' as const };
+    }
+    const row = await sql.get<KeyRow>(
+      `insert into endpoint_keys (id, tenant_id, workload_id, user_id, hash, last_four, created_at,
+         expires_at)
+       values ($1, $2, $3, $4, $5, $6, $7, $8) returning *`,
+      [
+        args.id,
+        args.tenant_id,
+        workload.id,
+        args.user_id,
+        args.hash,
+        args.last_four,
+        args.now,
+        args.expires_at,
+      ],
+    );
+    if (row === undefined) throw new Error('the inserted key did not come back');
+    return { ok: true as const, row };
+  });
+}
+
+/** Revokes a key of a workload; how many were changed. */
+export async function revokeKey(
+  sql: Sql,
+  args: { workload_id: string; key_id: string; now: number },
+): Promise<{ found: number }> {
+  const found = await sql.run(
+    `update endpoint_keys set revoked_at = coalesce(revoked_at, $3)
+     where workload_id = $1 and id = $2`,
+    [args.workload_id, args.key_id, args.now],
+  );
+  return { found };
+}
+
+export const listKeys: Query<{ workload_id: string; limit: number }, KeyRow[]> = (sql, args) =>
+  sql.all<KeyRow>(
+    'select * from endpoint_keys where workload_id = $1 order by created_at desc, id desc limit $2',
+    [args.workload_id, args.limit],
+  );
+
+export const findKey: Query<{ hash: string }, KeyRow | undefined> = (sql, args) =>
+  sql.get<KeyRow>('select * from endpoint_keys where hash = $1', [args.hash]);
+
+export type TargetRow = Row & {
+  workload_id: string;
+  name: string;
+  state: string;
+  region: string | null;
+  replica: number | null;
+  run_epoch: number | null;
+  machine_id: string | null;
+  machine_name: string | null;
+  placed_class: string | null;
+  created_at: number;
+};
+
+/** The endpoint a key opens, with its current run where it has one. */
+export const findTarget: Query<{ workload_id: string }, TargetRow | undefined> = (sql, args) =>
+  sql.get<TargetRow>(
+    `select w.id as workload_id, w.name, w.state, w.created_at, r.replica, r.run_epoch,
+       r.machine_id, r.placed_class, m.name as machine_name, m.region
+     from workloads w
+       left join runs r on r.workload_id = w.id and r.run_epoch = w.run_epoch
+         and r.ended_at is null and r.ready_at is not null
+       left join machines m on m.id = r.machine_id
+     where w.id = $1 and w.state <> 'deleted'`,
+    [args.workload_id],
+  );

@@ -1,0 +1,61 @@
+/**
+ * The store in this process's memory, for tests and the simulator: the same SQL, gone when closed.
+ *
+ * Invariants: transactions and queries take turns on the one connection (a second one would be
+ * another database); args and results travel as JSON, as they do to the worker; a query cannot write.
+ */
+import { createRunner, decode, encode, errorOf } from './batch.ts';
+import { type Migration, migrate } from './migrate.ts';
+import { migrations as released } from './migrations/index.ts';
+import { createQueue, runQuery } from './reader.ts';
+import { type Store, StoreError, type TransactionTable } from './sql.ts';
+import { openMemoryConnection } from './sqlite.ts';
+import { cacheStatements } from './sqlite-sql.ts';
+
+export type MemoryOptions<Table extends TransactionTable> = {
+  transactions: Table;
+  /** Unless given, the program's own. */
+  migrations?: readonly Migration[];
+};
+
+export function openMemoryStore<Table extends TransactionTable>(
+  options: MemoryOptions<Table>,
+): Store<Table> {
+  const connection = openMemoryConnection();
+  migrate(connection, options.migrations ?? released, { now: 0 });
+  const runner = createRunner(connection, options.transactions);
+  const statements = cacheStatements(connection);
+  const enqueue = createQueue();
+  let closed = false;
+
+  async function transact(name: string, args: unknown): Promise<unknown> {
+    if (closed) throw new StoreError('store_failing', 'the store is closed');
+    const job = { name, args: encode(args) };
+    const [outcome] = await enqueue(() => runner.run([job]));
+    if (!outcome) throw new StoreError('outcome_unknown', 'the engine gave no answer');
+    if (!outcome.ok) throw errorOf(outcome.failure);
+    return decode(outcome.result);
+  }
+
+  return {
+    transact: (name, args) => transact(name, args) as Promise<never>,
+    read: async (query, args) => {
+      if (closed) throw new StoreError('store_failing', 'the store is closed');
+      return enqueue(async () => {
+        connection.exec('pragma query_only = 1');
+        try {
+          return await runQuery(statements, query, args);
+        } finally {
+          connection.exec('pragma query_only = 0');
+        }
+      });
+    },
+    // Memory does not fail the way a disk does: this never settles.
+    failed: new Promise(() => {}),
+    close: async () => {
+      if (closed) return;
+      closed = true;
+      await enqueue(async () => connection.close());
+    },
+  };
+}

@@ -1,0 +1,242 @@
+/**
+ * Runs and their holds: attempts of a workload on a machine, and what they keep of it.
+ *
+ * Invariants: a run is placed together with its hold, its event and the machine's generation; sums of
+ * holds are checked with the machine's row locked, so no machine is promised twice; a hold ends by
+ * proof of exit, never by a wish; a superseded run's report changes that run alone.
+ */
+import { judgeReport, type Verdict } from '../core/judge.ts';
+import type { RunExit } from '../core/run.ts';
+import type { Amounts, Placement, WorkloadSpec } from '../core/workload.ts';
+import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
+import type { Query, Row, Sql } from './sql.ts';
+
+export type RunRow = Row & {
+  workload_id: string;
+  replica: number;
+  run_epoch: number;
+  machine_id: string;
+  driver: string;
+  isolation: 'strong' | 'weak';
+  placed_class: string;
+  wanted: 'run' | 'park' | 'remove';
+  observed: 'present' | 'absent' | 'unknown';
+  proven_at: number | null;
+  ready_at: number | null;
+  ended_at: number | null;
+  exit: string | null;
+  removed_at: number | null;
+  created_at: number;
+};
+
+export type PlaceArgs = Cause & {
+  workload_id: string;
+  revision: number;
+  placement: Placement;
+};
+
+export type PlaceResult = { outcome: 'placed' | 'changed_meanwhile' | 'no_room' };
+
+/** Places a waiting workload: a new run, its hold, and the machine's next generation. */
+export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceResult> {
+  const row = await sql.get<WorkloadRow>(
+    `select * from workloads where id = $1 and revision = $2
+       and state in ('pending', 'queued') ${sql.forUpdate}`,
+    [args.workload_id, args.revision],
+  );
+  if (row === undefined) return { outcome: 'changed_meanwhile' };
+  const unproven = await sql.get(
+    'select run_epoch from runs where workload_id = $1 and ended_at is null',
+    [row.id],
+  );
+  if (unproven !== undefined) return { outcome: 'changed_meanwhile' };
+  const asked = JSON.parse(row.spec) as WorkloadSpec;
+  const machine_id = args.placement.machine_id;
+  if (!(await hasRoom(sql, machine_id, asked))) return { outcome: 'no_room' };
+  const run_epoch = row.run_epoch + 1;
+  await sql.run(`update runs set wanted = 'remove' where workload_id = $1 and removed_at is null`, [
+    row.id,
+  ]);
+  await insertRun(sql, args, run_epoch, asked);
+  await bumpMachinesOf(sql, row.id);
+  const { machine_name, driver, placed_class, isolation } = args.placement;
+  const placed = await moveWorkload(
+    sql,
+    row,
+    {
+      event: 'place',
+      code: null,
+      set: { run_epoch },
+      extra: { machine: machine_name, driver, placed_class, isolation, run_epoch },
+    },
+    args,
+  );
+  if (placed === null) throw new Error(`placing was refused in ${row.state}`);
+  return { outcome: 'placed' };
+}
+
+async function hasRoom(sql: Sql, machine_id: string, asked: Amounts): Promise<boolean> {
+  const machine = await sql.get<Row & Amounts>(
+    `select cpu_millis, memory_bytes, disk_bytes from machines where id = $1 ${sql.forUpdate}`,
+    [machine_id],
+  );
+  if (machine === undefined) return false;
+  const held = await sql.get<Row & Amounts>(
+    `select cast(coalesce(sum(cpu_millis), 0) as bigint) as cpu_millis,
+       cast(coalesce(sum(memory_bytes), 0) as bigint) as memory_bytes,
+       cast(coalesce(sum(disk_bytes), 0) as bigint) as disk_bytes
+     from holds where machine_id = $1 and released_at is null`,
+    [machine_id],
+  );
+  const fits = (name: keyof Amounts) => asked[name] + (held?.[name] ?? 0) <= machine[name];
+  return fits('cpu_millis') && fits('memory_bytes') && fits('disk_bytes');
+}
+
+async function insertRun(
+  sql: Sql,
+  args: PlaceArgs,
+  run_epoch: number,
+  asked: WorkloadSpec,
+): Promise<void> {
+  const { machine_id, driver, isolation, placed_class } = args.placement;
+  await sql.run(
+    `insert into runs (workload_id, replica, run_epoch, machine_id, driver, isolation,
+       placed_class, wanted, observed, created_at)
+     values ($1, 0, $2, $3, $4, $5, $6, 'run', 'absent', $7)`,
+    [args.workload_id, run_epoch, machine_id, driver, isolation, placed_class, args.now],
+  );
+  await sql.run(
+    `insert into holds (workload_id, replica, run_epoch, machine_id, device, cpu_millis,
+       memory_bytes, disk_bytes, created_at)
+     values ($1, 0, $2, $3, '', $4, $5, $6, $7)`,
+    [
+      args.workload_id,
+      run_epoch,
+      machine_id,
+      asked.cpu_millis,
+      asked.memory_bytes,
+      asked.disk_bytes,
+      args.now,
+    ],
+  );
+}
+
+/** Marks that the desired state of each machine with a run of this workload has changed. */
+export async function bumpMachinesOf(sql: Sql, workload_id: string): Promise<void> {
+  await sql.run(
+    `update machines set generation = generation + 1 where id in
+       (select machine_id from runs where workload_id = $1 and removed_at is null)`,
+    [workload_id],
+  );
+}
+
+export type ReportArgs = Cause & {
+  machine_id: string;
+  machine_name: string;
+  observed: ReportedRun[];
+};
+
+export type ReportedRun = {
+  workload_id: string;
+  replica: number;
+  run_epoch: number;
+  state: 'preparing' | 'ready' | 'ended' | 'parked' | 'removed' | 'unknown';
+  stages: Record<string, string | number | null>[];
+  exit: RunExit | null;
+  reason: string | null;
+  details: Record<string, string | number | boolean | null>;
+  log_tail: string | null;
+};
+
+/** Applies what a machine reports of its runs. A repeat changes nothing. */
+export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed: number }> {
+  let changed = 0;
+  for (const observed of args.observed) {
+    const run = await sql.get<RunRow>(
+      `select * from runs where workload_id = $1 and replica = $2 and run_epoch = $3
+         and machine_id = $4`,
+      [observed.workload_id, observed.replica, observed.run_epoch, args.machine_id],
+    );
+    if (run === undefined || run.removed_at !== null) continue;
+    const row = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
+      run.workload_id,
+    ]);
+    if (row === undefined) continue;
+    const verdict = judgeReport(
+      { ...run, current: run.run_epoch === row.run_epoch },
+      row,
+      observed,
+      { now: args.now, machine: args.machine_name },
+    );
+    if (verdict === null) continue;
+    changed += 1;
+    await applyVerdict(sql, args, run, row, observed, verdict);
+  }
+  return { changed };
+}
+
+async function applyVerdict(
+  sql: Sql,
+  args: ReportArgs,
+  run: RunRow,
+  row: WorkloadRow,
+  observed: ReportedRun,
+  verdict: Verdict,
+): Promise<void> {
+  const key = [run.workload_id, run.replica, run.run_epoch];
+  const ended_at = verdict.ended ? (run.ended_at ?? args.now) : run.ended_at;
+  const wanted = verdict.ended && run.wanted === 'run' ? 'park' : run.wanted;
+  const removed_at = verdict.removed ? args.now : null;
+  await sql.run(
+    `update runs set observed = $4, proven_at = $5, ready_at = $6, ended_at = $7, exit = $8,
+       removed_at = $9, wanted = $10
+     where workload_id = $1 and replica = $2 and run_epoch = $3`,
+    [
+      ...key,
+      verdict.observed,
+      verdict.observed === 'unknown' ? run.proven_at : args.now,
+      verdict.ready ? (run.ready_at ?? args.now) : run.ready_at,
+      ended_at,
+      observed.exit === null ? run.exit : JSON.stringify(observed.exit),
+      removed_at,
+      wanted,
+    ],
+  );
+  if (ended_at !== null) {
+    await sql.run(
+      `update holds set released_at = $4 where workload_id = $1 and replica = $2
+         and run_epoch = $3 and released_at is null`,
+      [...key, args.now],
+    );
+  }
+  if (removed_at !== null || wanted !== run.wanted) {
+    await sql.run('update machines set generation = generation + 1 where id = $1', [
+      run.machine_id,
+    ]);
+  }
+  let moved: WorkloadRow | null = row;
+  for (const move of verdict.moves) {
+    if (moved !== null) moved = await moveWorkload(sql, moved, move, args);
+  }
+  if (moved?.state === 'deleting') await finishDeletion(sql, moved, args);
+}
+
+async function finishDeletion(sql: Sql, row: WorkloadRow, cause: Cause): Promise<void> {
+  const left = await sql.get(
+    'select run_epoch from runs where workload_id = $1 and removed_at is null',
+    [row.id],
+  );
+  if (left !== undefined) return;
+  await moveWorkload(sql, row, { event: 'removed', code: null }, cause);
+}
+
+export type DesiredRow = RunRow & { name: string; spec: string };
+
+/** Every run of a machine that is not yet gone without a trace, with what it is for. */
+export const runsOfMachine: Query<{ machine_id: string }, DesiredRow[]> = (sql, args) =>
+  sql.all<DesiredRow>(
+    `select r.*, w.name, w.spec from runs r join workloads w on w.id = r.workload_id
+     where r.machine_id = $1 and r.removed_at is null
+     order by r.workload_id, r.replica, r.run_epoch`,
+    [args.machine_id],
+  );

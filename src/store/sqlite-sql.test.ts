@@ -1,0 +1,52 @@
+/** How a text becomes SQLite's, and which constraint an error names. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { StoreError } from './sql.ts';
+import { openMemoryConnection } from './sqlite.ts';
+import { cacheStatements, openSession, rewrite } from './sqlite-sql.ts';
+
+test('parameters are rewritten outside of strings, names and comments', () => {
+  const text = `select '$1 ''$2', "$3", $12, $4 -- $5\n /* $6 */ from t where a = $1;`;
+  const expected = `select '$1 ''$2', "$3", ?12, ?4 -- $5\n /* $6 */ from t where a = ?1;`;
+  assert.deepEqual(rewrite(text), { rewritten: expected, param_count: 12 });
+});
+
+test('what is no statement of a transaction is refused', () => {
+  for (const text of ['begin', 'commit', 'savepoint x', 'pragma a = 1', 'attach x as y', '']) {
+    assert.throws(() => rewrite(text), /not a statement of a transaction/, text);
+  }
+  assert.throws(() => rewrite('delete from a; delete from b'), /one statement at a time/);
+  assert.equal(rewrite(`select ';' as a; `).param_count, 0);
+});
+
+async function failure(text: string): Promise<StoreError> {
+  const connection = openMemoryConnection();
+  connection.exec(`
+    create table t (id text primary key, a integer, b integer, c integer unique);
+    create unique index t_ab on t (a, b);
+    create unique index t_sum on t (a + b);
+    create table u (x integer);
+    create unique index u_low on u (x) where x < 10;
+    create unique index u_high on u (x) where x > 10;
+    insert into t values ('one', 1, 2, 3);
+    insert into u values (1);`);
+  const session = openSession(cacheStatements(connection));
+  await assert.rejects(session.sql.run(text));
+  const error = session.failure();
+  assert.ok(error instanceof StoreError, String(error));
+  connection.close();
+  return error;
+}
+
+test('a unique index is named where its columns tell it, and null stands for the rest', async () => {
+  const cases: [string, string | null][] = [
+    [`insert into t values ('two', 1, 2, 4)`, 't_sum'],
+    [`insert into t values ('one', 5, 5, 5)`, null],
+    [`insert into t values ('two', 7, 7, 3)`, null],
+    [`insert into u values (1)`, null],
+  ];
+  for (const [text, constraint] of cases) {
+    const error = await failure(text);
+    assert.deepEqual([error.code, error.constraint], ['unique', constraint], text);
+  }
+});

@@ -1,0 +1,256 @@
+/**
+ * Workloads: what people ask for. Launch, stop, start, delete, and the reads that show them.
+ *
+ * Invariants: stop and delete are accepted in every state but `deleted`; what has no unproven run is
+ * stopped at once, in the same transaction; a launch is recorded once per Idempotency-Key; another
+ * tenant's workload is not found.
+ */
+import type { Details, ReasonCode } from '../core/reasons.ts';
+import type { WorkloadSpec } from '../core/workload.ts';
+import { insertFirstEvent, moveWorkload, type WorkloadRow } from './events.ts';
+import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
+import { bumpMachinesOf, type RunRow } from './runs.ts';
+import type { Query, Row, Sql } from './sql.ts';
+
+export type LaunchArgs = {
+  id: string;
+  tenant_id: string;
+  creator_id: string;
+  spec: WorkloadSpec;
+  /** True where the name was not given: then a free one is made from it. */
+  name_is_free: boolean;
+  actor: string;
+  request_id: string;
+  now: number;
+  idempotency: IdempotencyKey;
+};
+
+export type LaunchResult = { ok: true; row: WorkloadRow } | { ok: false; code: 'name_taken' };
+
+/** Records a workload as pending, with the first event of its timeline. */
+export function launchWorkload(sql: Sql, args: LaunchArgs): Promise<Idempotent<LaunchResult>> {
+  return once(sql, args.idempotency, args.now, () => insertWorkload(sql, args));
+}
+
+async function insertWorkload(sql: Sql, args: LaunchArgs): Promise<LaunchResult> {
+  const name = args.name_is_free
+    ? await freeName(sql, args.tenant_id, args.spec.name)
+    : args.spec.name;
+  if (!args.name_is_free && (await isTaken(sql, args.tenant_id, name))) {
+    return { ok: false, code: 'name_taken' };
+  }
+  const who = args.actor.replace(/^user:/, '');
+  const rows = await sql.all<WorkloadRow>(
+    `insert into workloads (id, tenant_id, creator_id, name, kind, spec, state, intent, park_cause,
+       code, details, revision, run_epoch, event_number, event_at, attempts, not_before, created_at,
+       state_since)
+     values ($1, $2, $3, $4, $5, $6, 'pending', 'running', 'none', 'waiting_for_placement', $7,
+       1, 0, 1, $8, 0, 0, $8, $8)
+     returning *`,
+    [
+      args.id,
+      args.tenant_id,
+      args.creator_id,
+      name,
+      args.spec.kind,
+      JSON.stringify({ ...args.spec, name }),
+      JSON.stringify({ who }),
+      args.now,
+    ],
+  );
+  const row = rows[0];
+  if (row === undefined) throw new Error('the inserted workload did not come back');
+  await insertFirstEvent(sql, row, args);
+  return { ok: true, row };
+}
+
+async function isTaken(sql: Sql, tenant_id: string, name: string): Promise<boolean> {
+  const found = await sql.get(
+    "select id from workloads where tenant_id = $1 and name = $2 and state <> 'deleted'",
+    [tenant_id, name],
+  );
+  return found !== undefined;
+}
+
+/** `smollm2-135m`, else `smollm2-135m-2`, `-3`, …: the first that is free. */
+async function freeName(sql: Sql, tenant_id: string, base: string): Promise<string> {
+  if (!(await isTaken(sql, tenant_id, base))) return base;
+  const taken = await sql.all<{ name: string }>(
+    `select name from workloads where tenant_id = $1 and state <> 'deleted'
+       and name >= $2 and name < $3 order by name limit 9999`,
+    [tenant_id, `${base}-`, `${base}.`],
+  );
+  const names = new Set(taken.map((row) => row.name));
+  let number = 2;
+  while (names.has(`${base}-${number}`)) number += 1;
+  return `${base}-${number}`;
+}
+
+export type ChangeArgs = {
+  tenant_id: string;
+  /** Id or name. */
+  workload: string;
+  actor: string;
+  request_id: string;
+  now: number;
+  idempotency: IdempotencyKey;
+};
+
+export type ChangeResult =
+  | { ok: true; row: WorkloadRow }
+  | { ok: false; code: 'not_found' | 'already_deleted' };
+
+export function stopWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<ChangeResult>> {
+  return change(sql, args, async (row, why) => {
+    if (row.state === 'stopped' || row.state === 'stopping' || row.state === 'deleting') {
+      return setIntent(sql, row, row.state === 'deleting' ? 'deleted' : 'stopped');
+    }
+    const set = { intent: 'stopped', park_cause: 'user' } as const;
+    const moved = await moveWorkload(sql, row, { event: 'stop', set, ...why }, args);
+    if (moved === null) throw new Error(`stop was refused in ${row.state}`);
+    if (moved.state !== 'stopping') return moved;
+    const open = await wantRuns(sql, row.id, 'park');
+    if (open > 0) return moved;
+    return moveWorkload(sql, moved, { event: 'parked', ...why }, args);
+  });
+}
+
+export function startWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<ChangeResult>> {
+  return change(sql, args, async (row, why) => {
+    if (row.state === 'deleting') return null;
+    if (row.state === 'stopping') return setIntent(sql, row, 'running');
+    if (row.state !== 'stopped' && row.state !== 'failed') return row;
+    const set = { intent: 'running', park_cause: 'none', attempts: 0, not_before: 0 } as const;
+    return moveWorkload(sql, row, { event: 'start', set, ...why }, args);
+  });
+}
+
+export function deleteWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<ChangeResult>> {
+  return change(sql, args, async (row, why) => {
+    if (row.state === 'deleting') return row;
+    const set = { intent: 'deleted' } as const;
+    const moved = await moveWorkload(sql, row, { event: 'delete', set, ...why }, args);
+    if (moved === null) return null;
+    await sql.run(
+      'update endpoint_keys set revoked_at = $1 where workload_id = $2 and revoked_at is null',
+      [args.now, row.id],
+    );
+    const left = await wantRuns(sql, row.id, 'remove');
+    return left > 0 ? moved : moveWorkload(sql, moved, { event: 'removed', ...why }, args);
+  });
+}
+
+type Why = { code: ReasonCode; details: Details };
+
+/** Finds, changes, and answers `already_deleted` where the change was refused. */
+function change(
+  sql: Sql,
+  args: ChangeArgs,
+  action: (row: WorkloadRow, why: Why) => Promise<WorkloadRow | null>,
+): Promise<Idempotent<ChangeResult>> {
+  return once(sql, args.idempotency, args.now, async (): Promise<ChangeResult> => {
+    const row = await findWorkload(sql, args);
+    if (row === undefined) return { ok: false, code: 'not_found' };
+    if (row.state === 'deleted') return { ok: false, code: 'already_deleted' };
+    const who = args.actor.replace(/^user:/, '');
+    const changed = await action(row, { code: 'asked_by_user', details: { who } });
+    return changed === null ? { ok: false, code: 'already_deleted' } : { ok: true, row: changed };
+  });
+}
+
+async function setIntent(
+  sql: Sql,
+  row: WorkloadRow,
+  intent: WorkloadRow['intent'],
+): Promise<WorkloadRow> {
+  if (row.intent === intent) return row;
+  const changed = await sql.get<WorkloadRow>(
+    'update workloads set intent = $1, revision = revision + 1 where id = $2 returning *',
+    [intent, row.id],
+  );
+  return changed ?? row;
+}
+
+/**
+ * Turns what is wanted of a workload's runs to park or remove, and returns how many still have to be
+ * confirmed: unproven runs for `park`, everything not removed for `remove`.
+ */
+async function wantRuns(sql: Sql, workload_id: string, wanted: 'park' | 'remove'): Promise<number> {
+  await bumpMachinesOf(sql, workload_id);
+  await sql.run(
+    `update runs set wanted = $1 where workload_id = $2 and removed_at is null
+       and wanted <> 'remove'`,
+    [wanted, workload_id],
+  );
+  const open = wanted === 'park' ? 'ended_at is null' : 'removed_at is null';
+  const left = await sql.get<{ count: number }>(
+    `select count(*) as count from runs where workload_id = $1 and ${open}`,
+    [workload_id],
+  );
+  return left?.count ?? 0;
+}
+
+/** A workload of the tenant by id or by name; a deleted one only by id. */
+export const findWorkload: Query<
+  { tenant_id: string; workload: string },
+  WorkloadRow | undefined
+> = (sql, args) =>
+  sql.get<WorkloadRow>(
+    `select * from workloads where tenant_id = $1
+         and (id = $2 or (name = $2 and state <> 'deleted'))
+       order by case when id = $2 then 0 else 1 end limit 1`,
+    [args.tenant_id, args.workload],
+  );
+
+export type PageArgs = {
+  tenant_id: string;
+  /** Rows older than this one; null for the newest. */
+  before: { created_at: number; id: string } | null;
+  limit: number;
+  deleted: boolean;
+};
+
+/** A page of a tenant's workloads, newest first. */
+export const listWorkloads: Query<PageArgs, WorkloadRow[]> = (sql, args) =>
+  sql.all<WorkloadRow>(
+    `select * from workloads where tenant_id = $1
+       and ($2 = 1 or state <> 'deleted')
+       and ($3 = 0 or (created_at, id) < ($4, $5))
+     order by created_at desc, id desc limit $6`,
+    [
+      args.tenant_id,
+      args.deleted ? 1 : 0,
+      args.before === null ? 0 : 1,
+      args.before?.created_at ?? 0,
+      args.before?.id ?? '',
+      args.limit,
+    ],
+  );
+
+/** The current run of each given workload, where it has one that was not removed. */
+export const currentRuns: Query<
+  { workload_ids: string[] },
+  (RunRow & { machine_name: string })[]
+> = async (sql, args) =>
+  args.workload_ids.length === 0
+    ? []
+    : sql.all(
+        `select r.*, m.name as machine_name from runs r
+             join workloads w on w.id = r.workload_id and w.run_epoch = r.run_epoch
+             join machines m on m.id = r.machine_id
+           where r.workload_id ${sql.in(args.workload_ids, 1)} and r.removed_at is null`,
+        args.workload_ids,
+      );
+
+/** How many wait before this one: 0 for the next. */
+export const placesBefore: Query<{ created_at: number; id: string }, number> = async (
+  sql,
+  args,
+) => {
+  const found = await sql.get<Row & { count: number }>(
+    `select count(*) as count from workloads
+     where state in ('pending', 'queued') and (created_at, id) < ($1, $2)`,
+    [args.created_at, args.id],
+  );
+  return found?.count ?? 0;
+};

@@ -1,0 +1,380 @@
+/**
+ * The battery: malformed files with the rule that must refuse each, and good ones. Shared by the
+ * validator's tests and its benchmark.
+ *
+ * Invariants: every file differs from a good one in what its name says and nothing else.
+ */
+import {
+  array,
+  entry,
+  type GgufEntry,
+  type GgufFile,
+  type GgufTensor,
+  gguf_type,
+  ggufFile,
+  ggufHeader,
+  text,
+  u32,
+} from './gguf-writer.ts';
+import { successorModel } from './known-answer.ts';
+
+export type BatteryFile = { name: string; rule: string | null; bytes: Buffer };
+
+const base = successorModel({
+  name: 'small',
+  words: ['ab', '▁b'],
+  ends: true,
+  width: 16,
+  blocks: 1,
+});
+const good: GgufFile = { entries: base.entries, tensors: base.tensors };
+
+/** The good file's entries with some replaced (by key) or added. */
+export function withEntries(...changes: GgufEntry[]): GgufEntry[] {
+  const keys = new Set(changes.map(({ key }) => String(key)));
+  return [...base.entries.filter(({ key }) => !keys.has(String(key))), ...changes];
+}
+
+function without(key: string): GgufEntry[] {
+  return base.entries.filter((one) => one.key !== key);
+}
+
+function changed(...changes: GgufEntry[]): Buffer {
+  return ggufFile({ ...good, entries: withEntries(...changes) });
+}
+
+function withTemplate(template: string | Buffer): Buffer {
+  return changed(entry.string('tokenizer.chat_template', template));
+}
+
+/** The good file with one more tensor at the end. */
+function withTensor(tensor: Partial<GgufTensor>): Buffer {
+  const extra = { name: 'extra.weight', dims: [32], ...tensor };
+  return ggufFile({ ...good, tensors: [...base.tensors, extra] });
+}
+
+/** The good file with one token replaced, and its neighbour when `next` is given. */
+function withToken(index: number, token: string | Buffer, next?: string): Buffer {
+  const tokens = base.entries.find(({ key }) => key === 'tokenizer.ggml.tokens');
+  const list: Buffer[] = [];
+  const bytes = tokens?.value ?? Buffer.alloc(0);
+  for (let at = 12; at < bytes.length; ) {
+    const end = at + 8 + Number(bytes.readBigUInt64LE(at));
+    list.push(bytes.subarray(at + 8, end));
+    at = end;
+  }
+  list[index] = Buffer.from(token);
+  if (next !== undefined) list[index + 1] = Buffer.from(next);
+  return changed(entry.strings('tokenizer.ggml.tokens', list));
+}
+
+function patched(offset: number, bytes: Buffer): Buffer {
+  const file = ggufFile(good);
+  bytes.copy(file, offset);
+  return file;
+}
+
+/** First byte token (`<0x00>`) and a plain one of the vocabulary that `successorModel` makes. */
+const byte_token = 5;
+const plain_token = 262;
+const rms = 'llama.attention.layer_norm_rms_epsilon';
+const template = "{% for message in messages %}{{ message['content'] }}{% endfor %}";
+
+type Row = [name: string, rule: string, bytes: Buffer];
+
+function containers(): Row[] {
+  const whole = ggufFile(good);
+  return [
+    ['an empty file', 'not_gguf', Buffer.alloc(0)],
+    ['a pickle named .gguf', 'not_gguf', Buffer.from('\u0080\u0004\u0095csystem', 'latin1')],
+    ['a ZIP named .gguf', 'not_gguf', Buffer.from('PK\u0003\u0004archive/data.pkl')],
+    ['a web page named .gguf', 'not_gguf', Buffer.from('<!DOCTYPE html><title>Sign in</title>')],
+    ['a pointer file', 'not_gguf', Buffer.from('version https://git-lfs.github.com/spec/v1\n')],
+    ['only the magic', 'truncated', Buffer.from('GGUF')],
+    ['version 1', 'version', ggufFile({ ...good, version: 1 })],
+    ['version 4', 'version', ggufFile({ ...good, version: 4 })],
+    ['a big-endian file', 'big_endian', ggufFile({ ...good, version: 0x03000000 })],
+    ['2^62 metadata entries', 'entry_count', ggufFile({ ...good, entry_count: 2n ** 62n })],
+    ['-1 metadata entries', 'entry_count', ggufFile({ ...good, entry_count: -1n })],
+    ['no metadata', 'entry_count', ggufFile({ ...good, entries: [] })],
+    ['2^61 tensors', 'tensor_count', ggufFile({ ...good, tensor_count: 2n ** 61n })],
+    ['no tensors', 'tensor_count', ggufFile({ ...good, tensors: [] })],
+    ['a cut header', 'truncated', whole.subarray(0, 300)],
+    ['cut weights', 'file_too_short', whole.subarray(0, whole.length - 100)],
+    [
+      'a trailing pickle',
+      'file_too_long',
+      ggufFile({ ...good, trailing: Buffer.from('\x80\x04.') }),
+    ],
+    ['a trailing ZIP', 'file_too_long', ggufFile({ ...good, trailing: Buffer.from('PK\x03\x04') })],
+    ['trailing zeros', 'file_too_long', ggufFile({ ...good, trailing: Buffer.alloc(64) })],
+    ['a payload in the padding', 'padding', patched(ggufHeader(good).length - 1, Buffer.from([1]))],
+  ];
+}
+
+function metadata(): Row[] {
+  const huge = Buffer.concat([u32(0xffffffff), u32(0xffffffff)]);
+  const raw = (key: string | Buffer, type: number, value: Buffer): Buffer =>
+    ggufFile({ ...good, entries: [...base.entries, { key, type, value }] });
+  return [
+    ['a key of 2^64 bytes', 'key', patched(24, huge)],
+    ['an empty key', 'key', raw('', gguf_type.u8, Buffer.alloc(1))],
+    ['a key with a control character', 'key', raw('a\u0000b', gguf_type.u8, Buffer.alloc(1))],
+    ['a key that is no UTF-8', 'utf8', raw(Buffer.from([0xc3]), gguf_type.u8, Buffer.alloc(1))],
+    ['a key twice', 'duplicate_key', raw('llama.block_count', gguf_type.u32, u32(1))],
+    ['an unknown value type', 'value_type', raw('x', 13, u32(1))],
+    ['a bool of 2', 'bool_value', raw('x', gguf_type.bool, Buffer.from([2]))],
+    ['a string of 2^64 bytes', 'string_size', raw('x', gguf_type.string, huge)],
+    ['a string past the end', 'truncated', raw('x', gguf_type.string, text('').fill(255, 0, 3))],
+    ['an array in an array', 'array_type', changed(array('x', gguf_type.array, []))],
+    ['an array of an unknown type', 'array_type', changed(array('x', 99, []))],
+    ['an array of 2^63 items', 'array_size', changed(array('x', gguf_type.u64, [], 2n ** 63n))],
+    ['an array past the end', 'truncated', changed(array('x', gguf_type.u64, [], 2 ** 23))],
+    ['strings past the end', 'truncated', changed(entry.strings('x', [], 2 ** 23))],
+    ['alignment 0', 'alignment', changed(entry.u32('general.alignment', 0))],
+    ['alignment 48', 'alignment', changed(entry.u32('general.alignment', 48))],
+    ['alignment 2^31', 'alignment', changed(entry.u32('general.alignment', 2 ** 31))],
+    ['alignment as a string', 'key_type', changed(entry.string('general.alignment', '32'))],
+  ];
+}
+
+function tensors(): Row[] {
+  const shifted = base.tensors.map((tensor, index) =>
+    index === 1 ? { ...tensor, offset: 0 } : tensor,
+  );
+  return [
+    ['a tensor name of 64 bytes', 'tensor_name', withTensor({ name: 'n'.repeat(64) })],
+    ['an empty tensor name', 'tensor_name', withTensor({ name: '' })],
+    ['a tensor name cut by a zero', 'tensor_name', withTensor({ name: 'a\u0000b' })],
+    ['a tensor name that is no UTF-8', 'utf8', withTensor({ name: Buffer.from([0xff, 0xfe]) })],
+    ['a tensor twice', 'duplicate_tensor', withTensor({ name: 'output.weight' })],
+    ['five dimensions', 'tensor_dims', withTensor({ dims: [32, 1, 1, 1, 1] })],
+    ['no dimensions', 'tensor_dims', withTensor({ dims: [], bytes: 32 })],
+    ['a dimension of 0', 'tensor_dims', withTensor({ dims: [32, 0], bytes: 32 })],
+    ['a dimension of -1', 'tensor_size', withTensor({ dims: [-1n], bytes: 32 })],
+    [
+      'dimensions that wrap to 0',
+      'tensor_size',
+      withTensor({ dims: [2 ** 32, 2 ** 32], bytes: 0 }),
+    ],
+    ['bytes that wrap', 'tensor_size', withTensor({ dims: [2n ** 53n - 1n], bytes: 32 })],
+    [
+      'a sum of tensors that wraps',
+      'tensor_size',
+      ggufFile({
+        ...good,
+        tensors: [1, 2].map((index) => ({
+          name: `t${index}`,
+          dims: [2 ** 50],
+          bytes: 0,
+          offset: index === 1 ? 0 : 2 ** 52,
+        })),
+      }),
+    ],
+    ['a removed tensor type', 'tensor_type', withTensor({ type: 4 })],
+    ['an unknown tensor type', 'tensor_type', withTensor({ type: 0x7fffffff })],
+    ['a row of half a block', 'tensor_row', withTensor({ dims: [48], type: 2 })],
+    ['overlapping tensors', 'tensor_offset', ggufFile({ ...good, tensors: shifted })],
+    ['a gap before a tensor', 'tensor_offset', withTensor({ offset: 2 ** 20 })],
+    ['an offset near 2^64', 'tensor_offset', withTensor({ offset: -32n })],
+    [
+      'an embedding of another width',
+      'embedding_shape',
+      ggufFile({
+        ...good,
+        tensors: base.tensors.map((one) =>
+          one.name === 'token_embd.weight' ? { ...one, dims: [...one.dims].reverse() } : one,
+        ),
+      }),
+    ],
+  ];
+}
+
+function settings(): Row[] {
+  const u32s: [string, string, number][] = [
+    ['block_count', 'block_count', 0],
+    ['block_count', 'block_count', 513],
+    ['block_count', 'block_count', 2 ** 31],
+    ['context_length', 'context_length', 0],
+    ['context_length', 'context_length', 2 ** 31],
+    ['embedding_length', 'setting_bounds', 0],
+    ['feed_forward_length', 'setting_bounds', 2 ** 31],
+    ['attention.head_count', 'head_count', 0],
+    ['attention.head_count', 'head_count', 3],
+    ['attention.head_count', 'setting_bounds', 2 ** 20],
+    ['attention.head_count_kv', 'head_count', 3],
+    ['rope.dimension_count', 'head_count', 64],
+    ['expert_count', 'expert_count', 513],
+    ['expert_count', 'expert_count', 8],
+    ['expert_used_count', 'expert_count', 2],
+  ];
+  const shards = [entry.u16('split.no', 3), entry.u16('split.count', 2)];
+  return [
+    ...u32s.map(
+      ([name, rule, value]): Row => [
+        `${name} ${value}`,
+        rule,
+        changed(entry.u32(`llama.${name}`, value)),
+      ],
+    ),
+    ...[Number.NaN, 0, -1, Number.POSITIVE_INFINITY].map(
+      (value): Row => [`norm epsilon ${value}`, 'epsilon', changed(entry.f32(rms, value))],
+    ),
+    ['rope base NaN', 'float_value', changed(entry.f32('llama.rope.freq_base', Number.NaN))],
+    ['no epsilon', 'required_key', ggufFile({ ...good, entries: without(rms) })],
+    ['no blocks key', 'required_key', ggufFile({ ...good, entries: without('llama.block_count') })],
+    [
+      'no architecture',
+      'required_key',
+      ggufFile({ ...good, entries: without('general.architecture') }),
+    ],
+    [
+      'an architecture of dots',
+      'architecture',
+      changed(entry.string('general.architecture', '../x')),
+    ],
+    [
+      'a vision projector',
+      'not_a_language_model',
+      changed(entry.string('general.architecture', 'clip')),
+    ],
+    ['an adapter', 'not_a_language_model', changed(entry.string('general.type', 'adapter'))],
+    ['a 64-bit block count', 'key_type', changed(entry.u64('llama.block_count', 1))],
+    ['heads for no layer', 'layer_array', changed(array('llama.attention.head_count', 4, []))],
+    ['part 4 of 2', 'shard', changed(...shards)],
+  ];
+}
+
+function vocabulary(): Row[] {
+  const count = 360;
+  return [
+    ['no tokens', 'vocabulary', ggufFile({ ...good, entries: without('tokenizer.ggml.tokens') })],
+    [
+      '2^21 tokens',
+      'vocabulary',
+      changed(entry.strings('tokenizer.ggml.tokens', Array(2 ** 21).fill(''))),
+    ],
+    ['numbers as tokens', 'token_array_type', changed(entry.i32s('tokenizer.ggml.tokens', [1]))],
+    ['a token of 5,000 bytes', 'token_size', withToken(plain_token, 'x'.repeat(5000))],
+    ['a token that is no UTF-8', 'utf8', withToken(plain_token, Buffer.from([0xed, 0xa0, 0x80]))],
+    ['a long token that is no UTF-8', 'utf8', withToken(plain_token, Buffer.alloc(200, 0xff))],
+    ['a token twice', 'duplicate_token', withToken(plain_token, '"')],
+    [
+      'an empty token and its later name',
+      'duplicate_token',
+      withToken(plain_token, '', `[EMPTY_${plain_token}]`),
+    ],
+    ['the token <0x-1>', 'byte_token', withToken(byte_token, '<0x-1>')],
+    ['a missing byte token', 'byte_tokens', withToken(byte_token, 'zero')],
+    ['too few scores', 'token_arrays', changed(entry.f32s('tokenizer.ggml.scores', [0]))],
+    [
+      'scores as bytes',
+      'token_array_type',
+      changed(array('tokenizer.ggml.scores', gguf_type.i8, [Buffer.alloc(count)], count)),
+    ],
+    ['a score NaN', 'token_score', changed(entry.f32s('tokenizer.ggml.scores', [Number.NaN]))],
+    ['too few token types', 'token_arrays', changed(entry.i32s('tokenizer.ggml.token_type', [1]))],
+    ['a token type of 7', 'token_kind', changed(entry.i32s('tokenizer.ggml.token_type', [7]))],
+    ['eos out of range', 'token_id', changed(entry.u32('tokenizer.ggml.eos_token_id', 2 ** 31))],
+    ['bos out of range', 'token_id', changed(entry.u32('tokenizer.ggml.bos_token_id', 9999))],
+    ['eos as a signed number', 'key_type', changed(entry.i32('tokenizer.ggml.eos_token_id', -1))],
+  ];
+}
+
+function templates(): Row[] {
+  const deep = (count: number) => `{{ ${'('.repeat(count)}1${')'.repeat(count)} }}`;
+  return [
+    ['a template of 10 MB', 'template_size', withTemplate('x'.repeat(10_000_000))],
+    ['a template that is no UTF-8', 'utf8', withTemplate(Buffer.from([0x80]))],
+    ['200 nested parentheses', 'template_nesting', withTemplate(deep(200))],
+    ['100,000 nested parentheses', 'template_nesting', withTemplate(deep(100_000))],
+    ['nested lists', 'template_nesting', withTemplate(`{{ ${'['.repeat(101)} }}`)],
+    ['nested blocks', 'template_nesting', withTemplate('{% if true %}'.repeat(101))],
+    ['chained elif', 'template_nesting', withTemplate(`{% if a %}${'{%- elif a %}'.repeat(101)}`)],
+    ['100,000 negations', 'template_tag', withTemplate(`{{ ${'not '.repeat(60_000)}a }}`)],
+    ['100,000 additions', 'template_tag', withTemplate(`{{ 1${'+1'.repeat(100_000)} }}`)],
+    ['an open tag', 'template_tag', withTemplate('{{ "never closed }}')],
+    ['an open comment', 'template_tag', withTemplate('{# never closed')],
+    [
+      'a loop of 2·10^9',
+      'template_number',
+      withTemplate('{% for i in range(2000000000) %}{% endfor %}'),
+    ],
+    [
+      'a loop of 5·10^5',
+      'template_range',
+      withTemplate('{% for i in range(0, 500_000) %}{% endfor %}'),
+    ],
+    ['a power', 'template_number', withTemplate('{{ 10 ** 9 }}')],
+    ['a product', 'template_repeat', withTemplate("{{ 'a' * 1000 * 1000 * 1000 }}")],
+    [
+      'loops in loops',
+      'template_range',
+      withTemplate('{% for i in range(1000) %}'.repeat(3) + '{% endfor %}'.repeat(3)),
+    ],
+    [
+      'text doubled 40 times',
+      'template_repeat',
+      withTemplate("{% set s = 'a' %}{% for i in range(40) %}{% set s = s ~ s %}{% endfor %}"),
+    ],
+    [
+      'text doubled in a namespace',
+      'template_repeat',
+      withTemplate("{%- set ns.s = ns.s + '' + ns.s -%}"),
+    ],
+    [
+      'text doubled by way of another',
+      'template_repeat',
+      withTemplate('{% set a = b ~ b %}{% set b = a ~ a %}'),
+    ],
+    ['text times two', 'template_repeat', withTemplate('{% set s = s * 2 %}')],
+    [
+      'a bad template of another name',
+      'template_number',
+      changed(entry.string('tokenizer.chat_template.tools', '{{ 99999999999 }}')),
+    ],
+  ];
+}
+
+function accepted(): [string, Buffer][] {
+  const shard = [entry.u16('split.no', 0), entry.u16('split.count', 2)];
+  return [
+    ['the good file', ggufFile(good)],
+    ['the good file in version 2', ggufFile({ ...good, version: 2 })],
+    ['without padding at its end', ggufFile({ ...good, unpadded_end: true })],
+    [
+      'aligned to 4096',
+      ggufFile({
+        ...good,
+        alignment: 4096,
+        entries: withEntries(entry.u32('general.alignment', 4096)),
+      }),
+    ],
+    ['the first part of a split model', changed(...shard)],
+    ['a tensor of every dimension', withTensor({ dims: [32, 1, 2, 1] })],
+    ['a quantised tensor', withTensor({ dims: [256, 2], type: 12, bytes: 288 })],
+    ['an empty token', withToken(plain_token, '')],
+    ['no chat template', ggufFile({ ...good, entries: without('tokenizer.chat_template') })],
+    ['an unused padding token', changed(entry.u32('tokenizer.ggml.padding_token_id', 0xffffffff))],
+    ['mixed brackets in text and strings', withTemplate(`((( [[[ ${template}{{ '([{' }}`)],
+    ['a template with a dict', withTemplate("{{ {'a': {'b': [1, 2]}} }}{# {{ #}")],
+    [
+      'a template that appends',
+      withTemplate(
+        "{% set ns = namespace(text='') %}{% for m in messages[1:] %}" +
+          "{% set ns.text = ns.text + m['role'] + m['content'] %}{% endfor %}{{ ns.text }}",
+      ),
+    ],
+  ];
+}
+
+/** Every file of the battery; made anew on each call. */
+export function battery(): BatteryFile[] {
+  const rows = [containers, metadata, tensors, settings, vocabulary, templates].flatMap((make) =>
+    make(),
+  );
+  return [
+    ...rows.map(([name, rule, bytes]) => ({ name, rule, bytes })),
+    ...accepted().map(([name, bytes]) => ({ name, rule: null, bytes })),
+  ];
+}

@@ -1,0 +1,40 @@
+/**
+ * Parts of a machine that some tests need: used as a test's options, they skip it where a part is
+ * missing, and say so.
+ *
+ * Invariants: a part named in EINSORA_REQUIRE (names with commas) is never skipped: where it is
+ * missing, its tests run and fail.
+ */
+import { detectCaps, readCapsSnapshot } from '../../src/drivers/native/cgroup.ts';
+import type { BwrapFinder } from '../../src/drivers/native/sandbox.ts';
+import { exec } from '../../src/lib/exec.ts';
+import { findProgram } from '../../src/lib/which.ts';
+
+export type Part = keyof typeof parts;
+
+/** bubblewrap from the PATH, or the one that EINSORA_TEST_BWRAP names. */
+export const testBwrap: BwrapFinder = {
+  async find() {
+    const path = process.env.EINSORA_TEST_BWRAP ?? findProgram('bwrap', process.env.PATH);
+    if (path === null) return { missing: 'bubblewrap is not installed' };
+    const asked = await exec(path, ['--version'], { timeout_ms: 5000 });
+    const version = /(\d+\.\d+\.\d+)/.exec(asked.stdout)?.[1];
+    return version === undefined ? { missing: `${path} does not work` } : { path, version };
+  },
+};
+
+const parts = {
+  bwrap: async () => 'path' in (await testBwrap.find()),
+  cgroup: async () => detectCaps(readCapsSnapshot('/usr/bin/systemd-run')).way !== 'none',
+  bash: async () => findProgram('bash', process.env.PATH) !== null,
+} satisfies Record<string, () => Promise<boolean>>;
+
+const required = (process.env.EINSORA_REQUIRE ?? '').split(',').map((name) => name.trim());
+const present = new Map<string, boolean>();
+for (const [name, isThere] of Object.entries(parts)) present.set(name, await isThere());
+
+/** The options of a test that needs these parts. */
+export function needs(...names: Part[]): { skip: string | false } {
+  const missing = names.filter((name) => !present.get(name) && !required.includes(name));
+  return { skip: missing.length > 0 && `this machine lacks: ${missing.join(', ')}` };
+}
