@@ -1,11 +1,11 @@
 /**
  * The command line: one entry for each command, which loads its file only when it is called.
  *
- * Invariants: help and usage errors load no command and no schema; `--data-dir` works on every command,
- * before and after its name; exit codes are those of src/cli/exit-codes.ts.
+ * Invariants: help and usage errors load no command and no schema; `--data-dir` works on every
+ * command, before and after its name; exit codes are those of src/cli/exit-codes.ts.
  */
-import { Argument, Command, CommanderError, Option } from 'commander';
-import { CliError } from './cli/cli-error.ts';
+import { Command, CommanderError, Option } from 'commander';
+import { asCliError } from './cli/cli-error.ts';
 import { type Environment, loadConfig } from './cli/config.ts';
 import { exitCode } from './cli/exit-codes.ts';
 import { type Context, type Io, processIo } from './cli/io.ts';
@@ -31,7 +31,7 @@ export async function main(argv: string[], io: Io, env?: Environment): Promise<n
       const data_dir = program.opts<{ dataDir?: string }>().dataDir;
       const context = { config: loadConfig({ data_dir }, env), io };
       const command: unknown = args.at(-1);
-      const json = command instanceof Command && command.opts()['json'] === true;
+      const json = command instanceof Command && command.opts().json === true;
       code = await settle(context, json, () => work(context, ...args));
     };
   };
@@ -61,7 +61,8 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addLaunch(program, go);
   addUse(program, go);
   addWorkloads(program, go);
-  addCluster(program, go);
+  addChanges(program, go);
+  addPlace(program, go);
   return program;
 }
 
@@ -86,3 +87,166 @@ function addServing(program: Command, go: Go): void {
       go(async ({ config }, options) => (await import('./cli/doctor.ts')).doctor(options, config)),
     );
 }
+
+const accelerators = ['cpu', 'nvidia', 'apple'];
+
+function addLaunch(program: Command, go: Go): void {
+  const group = program.command('launch').description('launch a workload and stay until it runs');
+  const sized = (kind: string, what: string) =>
+    group
+      .command(kind)
+      .description(what)
+      .option('--name <name>', 'its name; chosen from the model where left out')
+      .option('--class <class>', 'its size, from the catalog; else the smallest that fits')
+      .addOption(new Option('--accelerator <kind>', 'what it must run on').choices(accelerators))
+      .option('--detach', 'leave once it is recorded')
+      .option('--timeout <time>', timeout_text, parseDuration)
+      .option('--json', json_text);
+  sized('endpoint', 'a model behind an OpenAI-compatible API')
+    .argument('<model>', 'a name of the catalog, or a path to a GGUF file')
+    .option('--context <tokens>', 'context of each request, in tokens', parseCount)
+    .option('--parallel <count>', 'requests answered at the same time', parseCount)
+    .action(
+      go(async (context, model: string, options) =>
+        (await import('./cli/launch.ts')).launch(context, 'endpoint', model, options),
+      ),
+    );
+  const others = { vm: 'a virtual machine', notebook: 'JupyterLab', instance: 'a container' };
+  for (const kind of ['vm', 'notebook', 'instance'] as const) {
+    sized(kind, others[kind]).action(
+      go(async (context, options) =>
+        (await import('./cli/launch.ts')).launch(context, kind, undefined, options),
+      ),
+    );
+  }
+}
+
+function addUse(program: Command, go: Go): void {
+  program
+    .command('chat')
+    .description('ask an endpoint: one answer, or a conversation where no message is given')
+    .argument('<workload>', 'name or id')
+    .argument('[message]', 'the question; from a pipe it is read from stdin')
+    .option('--system <text>', 'instructions that come before the conversation')
+    .option('--max-tokens <count>', 'longest answer, in tokens', parseCount)
+    .option('--temperature <number>', '0 is the least random', parseAmount)
+    .option('--json', json_text)
+    .action(
+      go(async (context, name: string, message: string | undefined, options) =>
+        (await import('./cli/chat.ts')).chat(context, name, message, options),
+      ),
+    );
+  program
+    .command('open')
+    .description('open the dashboard in a browser, signed in by a link that works once')
+    .option('--no-browser', 'only print the link')
+    .option('--json', json_text)
+    .action(go(async (context, options) => (await import('./cli/open.ts')).open(context, options)));
+}
+
+function addWorkloads(program: Command, go: Go): void {
+  program
+    .command('ls')
+    .description('the workloads')
+    .option('--all', 'deleted ones too')
+    .option('--json', json_text)
+    .action(go(async (context, options) => (await import('./cli/ls.ts')).ls(context, options)));
+  const one = (name: string, what: string) =>
+    program
+      .command(name)
+      .description(what)
+      .argument('<workload>', 'name or id')
+      .option('--json', name === 'show' ? json_text : `${json_text}; with -f one for each line`);
+  one('show', 'all about one workload').action(
+    go(async (context, name: string, options) =>
+      (await import('./cli/show.ts')).show(context, name, options),
+    ),
+  );
+  one('events', 'its timeline, oldest first')
+    .option('-f, --follow', 'stay for what follows')
+    .action(
+      go(async (context, name: string, options) =>
+        (await import('./cli/events.ts')).events(context, name, options),
+      ),
+    );
+  one('logs', 'what its current run printed')
+    .option('-f, --follow', 'stay for what follows')
+    .option('--tail <lines>', 'only the last lines', parseCountOrZero)
+    .action(
+      go(async (context, name: string, options) =>
+        (await import('./cli/logs.ts')).logs(context, name, options),
+      ),
+    );
+}
+
+function addChanges(program: Command, go: Go): void {
+  const many = (name: string, what: string) =>
+    program
+      .command(name)
+      .description(what)
+      .argument('<workload...>', 'names or ids')
+      .option('--detach', 'leave once it is recorded')
+      .option('--timeout <time>', timeout_text, parseDuration)
+      .option('--json', json_text);
+  many('stop', 'stop: frees what it holds, keeps its disks').action(
+    go(async (context, names: string[], options) =>
+      (await import('./cli/stop.ts')).stop(context, names, options),
+    ),
+  );
+  many('start', 'start what is stopped or failed, and stay until it runs').action(
+    go(async (context, names: string[], options) =>
+      (await import('./cli/start.ts')).start(context, names, options),
+    ),
+  );
+  many('rm', 'delete; its history stays').action(
+    go(async (context, names: string[], options) =>
+      (await import('./cli/stop.ts')).rm(context, names, options),
+    ),
+  );
+}
+
+function addPlace(program: Command, go: Go): void {
+  program
+    .command('machines')
+    .description('the machines: what they offer, what is free, what cannot run there and why')
+    .option('--json', json_text)
+    .action(
+      go(async (context, options) =>
+        (await import('./cli/machines.ts')).machines(context, options),
+      ),
+    );
+  program
+    .command('catalog')
+    .description('models and classes to ask for')
+    .option('--json', json_text)
+    .action(
+      go(async (context, options) => (await import('./cli/catalog.ts')).catalog(context, options)),
+    );
+  program
+    .command('version')
+    .description('versions of this program and of the control plane that serves')
+    .option('--json', json_text)
+    .action(
+      go(async (context, options) => (await import('./cli/version.ts')).version(context, options)),
+    );
+}
+
+/** Runs a command; an expected failure is said, and becomes its exit code. */
+async function settle(
+  context: Context,
+  json: boolean,
+  work: () => Promise<number>,
+): Promise<number> {
+  try {
+    return await work();
+  } catch (thrown) {
+    const error = asCliError(thrown);
+    sayError(context, error);
+    // A fault of ours: where it came from is for whoever asked for details.
+    if (error.code === 'internal' && context.config.log_level === 'debug') console.error(thrown);
+    if (json) printJson(context, error.body());
+    return exitCode(error.exit);
+  }
+}
+
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2), processIo());

@@ -1,6 +1,6 @@
 /**
- * Stays with a workload until it runs, fails or is stopped, and shows its stages on stderr: rewritten
- * in place on a terminal, one line for each change elsewhere.
+ * Stays with a workload until it runs, fails or is stopped, and shows its stages on stderr:
+ * rewritten in place on a terminal, one line for each change elsewhere.
  *
  * Invariants: only looks; leaving (Ctrl-C, time given) changes nothing for the workload.
  */
@@ -40,6 +40,10 @@ export async function attach(
       await clock.sleep(poll_ms, options.interrupt);
       workload = await client.show(workload.id);
     }
+  } catch (error) {
+    screen.close();
+    say(context, `${workload.name} is recorded: it goes on as far as it can.`);
+    throw error;
   } finally {
     screen.close();
   }
@@ -63,7 +67,7 @@ export function openInterrupt(io: Io): { signal: AbortSignal; close(): void } {
 
 function openScreen(context: Context) {
   const { stderr } = context.io;
-  const rewrites = stderr.isTTY === true && context.config.color;
+  const rewrites = stderr.isTTY === true && context.config.can_rewrite;
   let has_live = false;
   const clear = () => {
     if (has_live) stderr.write('\r\u001b[K');
@@ -77,7 +81,7 @@ function openScreen(context: Context) {
         if (!rewrites || line.mark !== 'running') say(context, paint(context, line));
       }
       if (!rewrites || live === null) return;
-      stderr.write(paint(context, { ...live, text: cutTo(live.text, (stderr.columns ?? 80) - 3) }));
+      stderr.write(paint(context, { ...live, text: cutTo(live.text, (stderr.columns || 80) - 3) }));
       has_live = true;
     },
     close: clear,

@@ -1,9 +1,9 @@
 /**
  * Opens a page in the user's browser.
  *
- * Invariants: returns within 5 s; false where no desktop is there or nothing could be started, so the
- * caller prints the address whatever happens. A link given here is good for one use: another user of
- * this machine who reads it from the list of processes comes too late, or is seen.
+ * Invariants: returns within 5 s; false where no desktop is there or nothing could be started, so
+ * the caller prints the address whatever happens. A link given here is good for one use: another
+ * user of this machine who reads it from the list of processes comes too late, or is seen.
  */
 import { exec } from '../lib/exec.ts';
 import { desktopEnv } from './config.ts';

@@ -1,8 +1,8 @@
 /**
  * The short-lived endpoint key of one chat.
  *
- * Invariants: a key is good for an hour at most and revoked when the chat ends, however it ends; it is
- * replaced before it runs out; it is never printed.
+ * Invariants: a key is good for an hour at most and revoked when the chat ends, however it ends;
+ * it is replaced before it runs out; it is never printed.
  */
 import type { Clock } from '../lib/clock.ts';
 import { Secret } from '../lib/secret.ts';

@@ -2,7 +2,8 @@
  * `einsora chat`: asks an endpoint. With a message one answer on stdout; without, on a terminal, a
  * conversation; without, from a pipe, the message is what comes in.
  *
- * Invariants: the chat's own key is revoked at the end; an answer that was cut off is said and fails.
+ * Invariants: the chat's own key is revoked at the end; an answer that was cut off is said and
+ * fails.
  */
 import type { Workload } from '../contract/workloads.ts';
 import { plainText } from '../lib/text.ts';
@@ -51,7 +52,8 @@ export async function chat(
   const opening: ChatMessage[] =
     options.system === undefined ? [] : [{ role: 'system', content: options.system }];
   try {
-    if (!talks) return await answerOnce(context, workload, ask, [...opening, user(question)], options);
+    if (!talks)
+      return await answerOnce(context, workload, ask, [...opening, user(question)], options);
     const { converse } = await import('./repl.ts');
     return await converse(context, workload, ask, opening);
   } finally {
@@ -125,7 +127,8 @@ function createAsk(workload: Workload, url: string, key: ChatKey, options: ChatO
 /** Where the endpoint answers, or the failure that says why it cannot. */
 function chatUrlOf(workload: Workload): string {
   const { name, kind, state, url } = workload;
-  if (kind !== 'endpoint') throw usageError(`${name} is no endpoint but a ${kind}: it cannot chat.`);
+  if (kind !== 'endpoint')
+    throw usageError(`${name} is no endpoint but a ${kind}: it cannot chat.`);
   if (state === 'running' && url !== null) return chatUrl(url);
   const error = reasonError('not_ready', { name, state }, 'refused');
   if (state === 'stopped') error.fix = `einsora start ${name}`;

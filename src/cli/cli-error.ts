@@ -1,7 +1,7 @@
 /**
  * A failure as the command line shows it: code, sentence, the command that helps, the request's id.
  */
-import { type Details, fixOf, type ReasonCode, sentenceOf } from '../core/reasons.ts';
+import { type Details, fixOf, isReasonCode, type ReasonCode, sentenceOf } from '../core/reasons.ts';
 import type { Config } from './config.ts';
 import type { ExitName } from './exit-codes.ts';
 
@@ -28,7 +28,9 @@ export class CliError extends Error {
     this.request_id = fields.request_id ?? null;
     this.details = fields.details ?? {};
   }
-  body(): { error: { code: string; message: string; fix: string | null; request_id: string | null } } {
+  body(): {
+    error: { code: string; message: string; fix: string | null; request_id: string | null };
+  } {
     const { code, message, fix, request_id } = this;
     return { error: { code, message, fix, request_id } };
   }
@@ -67,4 +69,20 @@ export function suggested(config: Config, command: string): string {
 /** A word that a POSIX shell reads as exactly this text. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** Any failure as one to show. Refusals of `up` are told by their code in the table. */
+export function asCliError(error: unknown): CliError {
+  if (error instanceof CliError) return error;
+  const { code, message, fix, details } = (error ?? {}) as Partial<CliErrorFields>;
+  if (typeof code === 'string' && isReasonCode(code)) {
+    return new CliError({
+      code,
+      message: message ?? '',
+      fix: fix ?? null,
+      details: details ?? {},
+      exit: 'failed',
+    });
+  }
+  return new CliError({ code: 'internal', message: message ?? String(error), exit: 'failed' });
 }

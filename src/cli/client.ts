@@ -2,9 +2,9 @@
  * The API, as commands call it: one method for each route that the command line uses.
  *
  * Invariants: what changes something and has a key (launch, start, stop, keys) carries one
- * Idempotency-Key for all its tries, so a repeat after a broken connection has the effect of one call;
- * each call ends within 30 s; every failure is a CliError. Types come from the contract; its schemas are
- * not loaded, which keeps the start short.
+ * Idempotency-Key for all its tries, so a repeat after a broken connection has the effect of one
+ * call; each call ends within 30 s; every failure is a CliError. Types come from the contract; its
+ * schemas are not loaded, which keeps the start short.
  */
 import type { ErrorBody } from '../contract/errors.ts';
 import type { Catalog, Machine } from '../contract/machines.ts';
@@ -67,7 +67,12 @@ export function openClient(context: Context) {
 type CallOptions = { body?: unknown; once?: boolean };
 
 function createCaller(context: Context, base: string, token: Secret) {
-  async function attempt(method: string, path: string, headers: Record<string, string>, body?: string) {
+  async function attempt(
+    method: string,
+    path: string,
+    headers: Record<string, string>,
+    body?: string,
+  ) {
     const deadline = new AbortController();
     const cancel = context.io.clock.after(call_timeout_ms, () => deadline.abort());
     try {

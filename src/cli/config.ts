@@ -18,6 +18,8 @@ export type Config = {
   log_level: string;
   /** False where NO_COLOR is set or the terminal is dumb. Colours need a terminal besides. */
   color: boolean;
+  /** False where the terminal is dumb: a line cannot be rewritten in place. */
+  can_rewrite: boolean;
 };
 
 const log_levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
@@ -29,15 +31,16 @@ export function loadConfig(
   system: { platform: string; home: string } = { platform: process.platform, home: homedir() },
 ): Config {
   const given = nonEmpty(options.data_dir);
-  const data_dir = resolve(given ?? nonEmpty(env['EINSORA_DATA_DIR']) ?? customPlace(env, system));
-  const cache_dir = nonEmpty(env['EINSORA_CACHE_DIR']);
-  const log_level = env['EINSORA_LOG']?.toLowerCase() ?? '';
+  const data_dir = resolve(given ?? nonEmpty(env.EINSORA_DATA_DIR) ?? customPlace(env, system));
+  const cache_dir = nonEmpty(env.EINSORA_CACHE_DIR);
+  const log_level = env.EINSORA_LOG?.toLowerCase() ?? '';
   return {
     data_dir,
     data_dir_given: given !== null,
     cache_dir: cache_dir === null ? join(data_dir, 'cache') : resolve(cache_dir),
     log_level: log_levels.includes(log_level) ? log_level : 'info',
-    color: nonEmpty(env['NO_COLOR']) === null && env['TERM'] !== 'dumb',
+    color: nonEmpty(env.NO_COLOR) === null && env.TERM !== 'dumb',
+    can_rewrite: env.TERM !== 'dumb',
   };
 }
 
@@ -65,13 +68,13 @@ const package_names = new Set([
 ]);
 const package_prefixes = /^(?:PIP|UV|SSL|REQUESTS|CURL)_/;
 const desktop_names =
-  /^(?:PATH|HOME|USER|LANG|BROWSER|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|DBUS_SESSION_BUS_ADDRESS|XDG_.*)$/;
+  /^(?:PATH|HOME|USER|LANG|BROWSER|(?:WAYLAND_)?DISPLAY|XAUTHORITY|DBUS_SESSION_.*|XDG_.*)$/;
 
 function customPlace(env: Environment, system: { platform: string; home: string }): string {
   if (system.platform === 'darwin') {
     return join(system.home, 'Library', 'Application Support', 'Einsora');
   }
-  const data_home = nonEmpty(env['XDG_DATA_HOME']) ?? join(system.home, '.local', 'share');
+  const data_home = nonEmpty(env.XDG_DATA_HOME) ?? join(system.home, '.local', 'share');
   return join(data_home, 'einsora');
 }
 

@@ -1,8 +1,8 @@
 /**
  * Finds the control plane of a data folder, and the local owner's token.
  *
- * Invariants: the token is refused where others can read it; it is not handed to whoever took over the
- * port of a control plane that is gone (its process must be alive).
+ * Invariants: the token is refused where others can read it; it is not handed to whoever took over
+ * the port of a control plane that is gone (its process must be alive).
  */
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';

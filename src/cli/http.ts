@@ -1,9 +1,9 @@
 /**
- * One HTTP request over loopback, with node:http and not fetch: fetch gives up on a stream that was
- * silent for 300 s, and takes longer to load.
+ * One HTTP request over loopback, with node:http and not fetch: fetch gives up on a stream that
+ * was silent for 300 s, and takes longer to load.
  *
- * Invariants: a whole body is at most `body_limit_bytes`; `signal` ends the request at any time; a body
- * that was cut off is an error, never a short answer.
+ * Invariants: a whole body is at most `body_limit_bytes`; `signal` ends the request at any time; a
+ * body that was cut off is an error, never a short answer.
  */
 import { type IncomingMessage, request } from 'node:http';
 

@@ -9,6 +9,7 @@ import { type Clock, systemClock } from '../lib/clock.ts';
 import { isErrno } from '../lib/files.ts';
 import { type Random, systemRandom } from '../lib/random.ts';
 import type { Config } from './config.ts';
+import { exitCode } from './exit-codes.ts';
 
 export type Terminal = { isTTY?: boolean; columns?: number };
 
@@ -19,7 +20,7 @@ export type Io = {
   cwd: string;
   clock: Clock;
   random: Random;
-  /** Calls `listener` on each Ctrl-C instead of ending the program; returns the undoing. */
+  /** Calls `listener` on Ctrl-C; a second one ends the program. Returns the undoing. */
   onInterrupt(listener: () => void): () => void;
   /** Opens a page in the user's browser; false where none could be started. */
   openPage(url: string): Promise<boolean>;
@@ -43,8 +44,15 @@ export function processIo(): Io {
     clock: systemClock,
     random: systemRandom,
     onInterrupt(listener) {
-      process.on('SIGINT', listener);
-      return () => process.off('SIGINT', listener);
+      let pressed = 0;
+      const onSignal = () => {
+        pressed += 1;
+        // Whoever presses it again does not want to wait for a call that hangs.
+        if (pressed > 1) process.exit(exitCode('interrupted'));
+        listener();
+      };
+      process.on('SIGINT', onSignal);
+      return () => process.off('SIGINT', onSignal);
     },
     async openPage(url) {
       const { openBrowser } = await import('./browser.ts');

@@ -93,9 +93,15 @@ function withNearNames(error: unknown): never {
     const { model, class: class_name } = error.details;
     const near =
       error.code === 'unknown_model'
-        ? nearNames(String(model), models.map((entry) => entry.name))
+        ? nearNames(
+            String(model),
+            models.map((entry) => entry.name),
+          )
         : error.code === 'unknown_class'
-          ? nearNames(String(class_name), classes.map((entry) => entry.name))
+          ? nearNames(
+              String(class_name),
+              classes.map((entry) => entry.name),
+            )
           : [];
     if (near.length > 0) error.fix = `did you mean ${near.join(' or ')}?`;
   }

@@ -20,7 +20,11 @@ export async function ls(context: Context, options: LsOptions): Promise<number> 
   } else {
     const headings = ['NAME', 'KIND', 'STATE', 'SINCE', 'CLASS', 'MACHINE', 'ISOLATION', 'REASON'];
     const now = context.io.clock.now();
-    printTable(context, headings, items.map((workload) => row(workload, now)));
+    printTable(
+      context,
+      headings,
+      items.map((workload) => row(workload, now)),
+    );
   }
   return exitCode('ok');
 }

@@ -1,5 +1,6 @@
 /**
- * `einsora machines`: the machines, what they offer, what is free, and what cannot run there and why.
+ * `einsora machines`: the machines, what they offer, what is free, and what cannot run there and
+ * why.
  */
 import type { Machine } from '../contract/machines.ts';
 import { formatAgo, formatBytes, formatMemory } from '../core/format.ts';
@@ -19,7 +20,11 @@ export async function machines(context: Context, options: MachinesOptions): Prom
     return exitCode('ok');
   }
   const now = context.io.clock.now();
-  printTable(context, headings, items.map((machine) => row(machine, now)));
+  printTable(
+    context,
+    headings,
+    items.map((machine) => row(machine, now)),
+  );
   for (const line of items.flatMap(refusals)) say(context, line);
   return exitCode('ok');
 }

@@ -1,8 +1,8 @@
 /**
  * Commands that take several workloads: each is done, whatever became of the others.
  *
- * Invariants: the exit code is that of the first failure; with --json one document names what was done
- * and what was not.
+ * Invariants: the exit code is that of the first failure; with --json one document names what was
+ * done and what was not.
  */
 import type { Workload } from '../contract/workloads.ts';
 import { CliError } from './cli-error.ts';
@@ -12,7 +12,11 @@ import type { Context } from './io.ts';
 import { printJson, sayError } from './output.ts';
 import { onWorkload } from './workload-name.ts';
 
-export type Many = { items: Workload[]; errors: ReturnType<CliError['body']>['error'][]; exit: number };
+export type Many = {
+  items: Workload[];
+  errors: ReturnType<CliError['body']>['error'][];
+  exit: number;
+};
 
 /** Does `work` for each name in turn; failures are said and collected. */
 export async function eachWorkload(

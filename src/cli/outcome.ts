@@ -40,7 +40,7 @@ export function failureOf(outcome: AttachOutcome): CliError | null {
 /** Says on stderr how it ended, if not by running. */
 export function sayOutcome(context: Context, outcome: AttachOutcome, log_tail: string[]): void {
   const { workload, ended } = outcome;
-  if (ended === 'interrupted') return sayDetached(context, workload);
+  if (ended === 'interrupted') sayDetached(context, workload);
   const failure = failureOf(outcome);
   if (failure === null) return;
   const mark = tint(context, context.io.stderr, 'red', '✘');
@@ -55,7 +55,10 @@ export function sayOutcome(context: Context, outcome: AttachOutcome, log_tail: s
 export async function readTail(client: Client, workload: Workload): Promise<string[]> {
   try {
     const { text } = await client.logs(workload.id, -tail_bytes);
-    return plainText(text).split('\n').filter((line) => line.trim() !== '').slice(-tail_lines);
+    return plainText(text)
+      .split('\n')
+      .filter((line) => line.trim() !== '')
+      .slice(-tail_lines);
   } catch {
     return [];
   }

@@ -4,7 +4,7 @@
  * Invariants: text from elsewhere passes `plainText`; colours only on a terminal and without
  * NO_COLOR; only the last column of a table is ever cut, and only on a terminal.
  */
-import { stripVTControlCharacters, styleText } from 'node:util';
+import { styleText } from 'node:util';
 import { plainText } from '../lib/text.ts';
 import type { CliError } from './cli-error.ts';
 import type { Context, Terminal } from './io.ts';
@@ -44,7 +44,7 @@ export function oneLine(text: string): string {
 
 /** Rows under upper-case headings. Cells are made plain; empty ones show as a dash. */
 export function printTable(context: Context, headings: string[], rows: string[][]): void {
-  const width = context.io.stdout.isTTY ? (context.io.stdout.columns ?? 80) : null;
+  const width = context.io.stdout.isTTY ? context.io.stdout.columns || 80 : null;
   const cells = rows.map((row) => row.map((cell) => oneLine(cell) || '-'));
   for (const line of alignColumns([headings, ...cells])) {
     printData(context, width === null ? line : cutTo(line, width));
@@ -85,9 +85,4 @@ export function sayError(context: Context, error: CliError): void {
   say(context, `${tint(context, stderr, 'red', `error ${error.code}`)}: ${oneLine(error.message)}`);
   if (error.fix !== null) say(context, `  fix: ${oneLine(error.fix)}`);
   if (error.request_id !== null) say(context, `  request: ${oneLine(error.request_id)}`);
-}
-
-/** How many columns a text takes, colours aside. */
-export function visibleLength(text: string): number {
-  return [...stripVTControlCharacters(text)].length;
 }

@@ -1,6 +1,6 @@
 /**
- * A plan as lines: what was asked with its defaults, what was chosen, what was not and why, and what
- * the host can see.
+ * A plan as lines: what was asked with its defaults, what was chosen, what was not and why, and
+ * what the host can see.
  */
 import type { Plan } from '../contract/workloads.ts';
 import { formatBytes, formatMemory } from '../core/format.ts';
@@ -27,7 +27,9 @@ function askedLines(plan: Plan): string[] {
     ['disk', 'disk_bytes', asked.disk_bytes === 0 ? null : formatBytes(asked.disk_bytes)],
   ];
   const shown = rows.flatMap(([label, field, value]) =>
-    value === null ? [] : [[label, `${oneLine(value)}${isDefault(plan, field) ? ' (default)' : ''}`]],
+    value === null
+      ? []
+      : [[label, `${oneLine(value)}${isDefault(plan, field) ? ' (default)' : ''}`]],
   );
   return [`Asked: one ${asked.kind}`, ...indent(alignColumns(shown))];
 }
@@ -37,7 +39,10 @@ function chosenLines(plan: Plan): string[] {
   if (chosen === null) {
     const why = reason === null ? 'it is not said why' : oneLine(reason.message);
     const fix = reason?.fix ? [['fix', oneLine(reason.fix)]] : [];
-    return ['Chosen: nothing yet, so it will wait', ...indent(alignColumns([['why', why], ...fix]))];
+    return [
+      'Chosen: nothing yet, so it will wait',
+      ...indent(alignColumns([['why', why], ...fix])),
+    ];
   }
   const rows = [
     ['machine', oneLine(chosen.machine_name)],

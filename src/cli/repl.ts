@@ -1,8 +1,8 @@
 /**
  * A conversation on a terminal: `>>>` asks, the answer streams, and the next question knows it.
  *
- * Invariants: Ctrl-C ends the answer and not the conversation; Ctrl-D ends it; a question that got no
- * answer at all is forgotten, a partial answer is kept as it was read.
+ * Invariants: Ctrl-C ends the answer and not the conversation; Ctrl-D ends it; a question that got
+ * no answer at all is forgotten, a partial answer is kept as it was read.
  */
 import { createInterface, type Interface } from 'node:readline';
 import type { Workload } from '../contract/workloads.ts';
@@ -22,6 +22,7 @@ export async function converse(
 ): Promise<number> {
   const { stdin, stdout } = context.io;
   const lines = createInterface({ input: stdin, output: stdout, terminal: true, prompt: '>>> ' });
+  const nextLine = queueLines(lines);
   const messages = [...opening];
   let running: AbortController | null = null;
   lines.on('SIGINT', () => {
@@ -30,16 +31,17 @@ export async function converse(
     lines.prompt();
   });
   say(context, `${workload.name} listens. Ctrl-C ends an answer, Ctrl-D the chat.`);
-  lines.prompt();
-  for await (const line of linesOf(lines)) {
-    const question = line.trim();
-    if (question !== '') {
+  try {
+    for (let line = await nextLine(); line !== null; line = await nextLine()) {
+      const question = line.trim();
+      if (question === '') continue;
       running = new AbortController();
       const answer = await answerLine(context, ask, [...messages, user(question)], running.signal);
       running = null;
       if (answer !== '') messages.push(user(question), { role: 'assistant', content: answer });
     }
-    lines.prompt();
+  } finally {
+    lines.close();
   }
   stdout.write('\n');
   return exitCode('ok');
@@ -66,8 +68,8 @@ async function answerLine(
   }
 }
 
-/** The lines typed, also those typed while an answer streams; ends when the input does. */
-async function* linesOf(lines: Interface): AsyncGenerator<string> {
+/** Prompts for a line, unless one was typed ahead already; null once the input has ended. */
+function queueLines(lines: Interface): () => Promise<string | null> {
   const waiting: string[] = [];
   let closed = false;
   let wake = () => {};
@@ -79,16 +81,13 @@ async function* linesOf(lines: Interface): AsyncGenerator<string> {
     closed = true;
     wake();
   });
-  for (;;) {
-    const next = waiting.shift();
-    if (next !== undefined) {
-      yield next;
-    } else if (closed) {
-      return;
-    } else {
+  return async () => {
+    if (!closed) lines.prompt();
+    while (waiting.length === 0 && !closed) {
       await new Promise<void>((resolve) => {
         wake = resolve;
       });
     }
-  }
+    return waiting.shift() ?? null;
+  };
 }

@@ -2,7 +2,7 @@
  * `einsora show`: all that is known about one workload.
  */
 import type { Workload } from '../contract/workloads.ts';
-import { formatAgo, formatBytes, formatMemory } from '../core/format.ts';
+import { formatAgo, formatBytes, formatDuration, formatMemory } from '../core/format.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
@@ -29,7 +29,7 @@ function showLines(workload: Workload, now: number): string[] {
     ['name', workload.name],
     ['id', workload.id],
     ['kind', workload.kind],
-    ['state', `${stateText(workload, now)}, since ${formatAgo(now - workload.state_since)}`],
+    ['state', `${stateText(workload, now)}, for ${formatDuration(now - workload.state_since)}`],
     ['reason', reason?.message ?? null],
     ['fix', reason?.fix ?? null],
     ['url', workload.url],

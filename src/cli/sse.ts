@@ -2,8 +2,8 @@
  * Server-sent events out of a body that arrives in pieces of any size.
  *
  * Invariants: lines end with CR, LF or CRLF, wherever a piece ends; a character split between two
- * pieces stays whole; comments and other fields are skipped; an event is given at its blank line, so
- * one that was cut off is never given.
+ * pieces stays whole; comments and other fields are skipped; an event is given at its blank line,
+ * so one that was cut off is never given.
  */
 export type SseParser = {
   /** The `data` of each event that this piece completes. */

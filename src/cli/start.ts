@@ -1,8 +1,8 @@
 /**
  * `einsora start`: starts stopped or failed workloads and stays until they run.
  *
- * Invariants: all are asked to start before the first is waited for; keys made earlier stay good, so
- * none is made here.
+ * Invariants: all are asked to start before the first is waited for; keys made earlier stay good,
+ * so none is made here.
  */
 import type { Workload } from '../contract/workloads.ts';
 import { type AttachOutcome, attach, openInterrupt } from './attach.ts';

@@ -58,7 +58,8 @@ async function askAndWait(
       if (!options.json) printData(context, `${last.name} ${last.state}`);
       if (options.detach || change.is_done(last)) continue;
       say(context, whyNotYet(last));
-      if (last.heard_of) done.exit ||= exitCode(interrupt.signal.aborted ? 'interrupted' : 'failed');
+      if (last.heard_of)
+        done.exit ||= exitCode(interrupt.signal.aborted ? 'interrupted' : 'failed');
     }
     return finishMany(context, done, options.json === true);
   } finally {

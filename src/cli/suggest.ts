@@ -6,11 +6,18 @@
 export function nearNames(wanted: string, candidates: readonly string[]): string[] {
   const limit = Math.max(1, Math.floor(wanted.length / 3));
   return candidates
-    .map((name) => ({ name, distance: name.startsWith(wanted) ? 0 : editDistance(wanted, name) }))
+    .map((name) => ({ name, distance: distanceTo(wanted, name) }))
     .filter(({ distance }) => distance <= limit)
     .sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1))
     .slice(0, 3)
     .map(({ name }) => name);
+}
+
+/** To the whole name, or to a beginning of it, which counts a little more. */
+function distanceTo(wanted: string, name: string): number {
+  const beginnings = [-1, 0, 1].map((more) => name.slice(0, wanted.length + more));
+  const nearest = Math.min(...beginnings.map((beginning) => editDistance(wanted, beginning)));
+  return Math.min(editDistance(wanted, name), nearest + 0.5);
 }
 
 /** Insertions, deletions, replacements and swaps of neighbours between two short texts. */

@@ -37,7 +37,9 @@ export function stateText(workload: Workload, now: number): string {
   if (state === 'stopping' && intent === 'running') text = 'stopping, then starts';
   if (workload.heard_of || (isSettled(state) && state !== 'running')) return text;
   const since = workload.last_heard_at;
-  return since === null ? `${text}, never heard of` : `${text}, heard of ${formatAgo(now - since)}`;
+  return since === null
+    ? `${text}, never heard of`
+    : `${text}, last heard of ${formatAgo(now - since)}`;
 }
 
 /** Where it runs and how well it is kept apart, or null where it is placed nowhere. */

@@ -22,6 +22,7 @@ export function hasRole(held: Role, needed: Role): boolean {
 
 /** Defines a route of the API together with its authorisation row. */
 export function defineRoute<const R extends RouteConfig>(auth: AuthRow, config: R) {
-  const security = auth.who === 'user' ? [{ token: [] }, { session: [] }] : [];
+  const security: Record<string, string[]>[] =
+    auth.who === 'user' ? [{ token: [] }, { session: [] }] : [];
   return Object.assign(createRoute({ ...config, security }), { auth });
 }

@@ -1,18 +1,22 @@
 /**
- * The form of every token that Einsora gives out: a prefix that says what it is for, 30 characters of
- * base62 (178 random bits), and a checksum of 6 that tells a mistyped or shortened token from a wrong
- * one before any hash or lookup is spent on it. The prefix also lets secret scanners find leaked ones.
+ * The form of every token that Einsora gives out: a prefix that says what it is for, 30
+ * characters of base62 (178 random bits), and a checksum of 6 that tells a mistyped or shortened
+ * token from a wrong one before any hash or lookup is spent on it. The prefix also lets secret
+ * scanners find leaked ones.
  *
- * Invariants: pure; the checksum covers the prefix, so that a token of one kind is none of another.
- * The checksum is no secret and proves nothing: only the stored digest does.
+ * Invariants: pure; the checksum covers the prefix, so that a token of one kind is none of
+ * another. The checksum is no secret and proves nothing: only the stored digest does.
  */
 import { crc32 } from 'node:zlib';
 
-/** ept_ endpoint key, eat_ API token, ejt_ join token of a machine, tsk_ task token. */
+/**
+ * tsk_ API token, ept_ endpoint key, ejt_ join token of a machine, eat_ one-time link or access
+ * ticket.
+ */
 export const tokenPrefixes = ['ept_', 'eat_', 'ejt_', 'tsk_'] as const;
 export type TokenPrefix = (typeof tokenPrefixes)[number];
 
-/** Random bytes that `makeToken` needs: enough that reducing them to base62 leaves no usable bias. */
+/** Random bytes that `makeToken` needs: reducing so many to base62 leaves no usable bias. */
 export const token_random_bytes = 32;
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';

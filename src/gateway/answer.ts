@@ -2,22 +2,20 @@
  * Gets one answer from one engine to the client, with every way in which it can end.
  *
  * Invariants: until the first byte of the answer a failure is an exact status; after it, an event
- * stream gets one `data: {"error":…}` event and then a broken connection, and anything else just the
- * broken connection. Never a clean end, never a `[DONE]` that the engine did not send.
+ * stream gets one `data: {"error":…}` event and then a broken connection, and anything else just
+ * the broken connection. Never a clean end, never a `[DONE]` that the engine did not send.
  */
 import type { IncomingMessage } from 'node:http';
 import { ask, type EngineQuestion } from './ask.ts';
 import type { RunConnections } from './connections.ts';
 import { errorBody, type Refusal, refusalOfEngine, refusals } from './errors.ts';
-import { type Exchange, refusalOfStop, refuse } from './exchange.ts';
+import { type Exchange, farewell_ms, refusalOfStop, refuse } from './exchange.ts';
 import { type Relayed, relay } from './relay.ts';
 
 /** Silence allowed from the question to the first byte: long prompts take minutes on a CPU. */
 export const first_byte_ms = 300_000;
 
 const error_body_bytes = 64 * 1024;
-/** How long the last event may take to reach a client before the connection is broken anyway. */
-const farewell_ms = 5_000;
 
 export async function answerFromEngine(
   exchange: Exchange,

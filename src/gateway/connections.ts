@@ -23,6 +23,8 @@ export type Connections = {
 /** Thrown into a request whose connection could not be opened. */
 export class DialError extends Error {}
 
+/** The port on which every runtime's engine speaks HTTP. */
+const engine_port = 'api';
 const idle_ms = 4_000;
 const idle_limit = 16;
 const sweep_at = 64;
@@ -31,7 +33,7 @@ export function createConnections(dial: Dial, clock: Pick<Clock, 'after'>): Conn
   const known = new Map<string, { run_epoch: number; connections: RunConnections }>();
   let closed = false;
   const open = (run: RunKey, machine_id: string) =>
-    new RunConnections(() => dial(run, machine_id, 'http'), clock);
+    new RunConnections(() => dial(run, machine_id, engine_port), clock);
   const sweep = () => {
     for (const [name, { connections }] of known) if (connections.isEmpty()) known.delete(name);
   };

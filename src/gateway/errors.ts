@@ -1,9 +1,9 @@
 /**
  * Refusals in OpenAI's shape: `{"error":{"message","type","param","code","request_id"}}`.
  *
- * Invariants: `error` is always an object, whatever the engine sent; `code` is a string or null; each
- * refusal of 500 and above says by header whether a client library should repeat it, because those
- * libraries repeat by themselves and would turn one outage into three times the load.
+ * Invariants: `error` is always an object, whatever the engine sent; `code` is a string or null;
+ * each refusal of 500 and above says by header whether a client library should repeat it, because
+ * those libraries repeat by themselves and would turn one outage into three times the load.
  */
 import type { ServerResponse } from 'node:http';
 
@@ -62,8 +62,9 @@ const engine_codes: Record<string, string> = {
 };
 
 /**
- * An engine's refusal in OpenAI's shape. `{"error":"text"}`, `{"detail":…}` and no JSON at all occur.
- * What would blame the client for our own doing (the engine's key, a path it lacks) becomes 502.
+ * An engine's refusal in OpenAI's shape. `{"error":"text"}`, `{"detail":…}` and no JSON at all
+ * occur. What would blame the client for our own doing (the engine's key, a path it lacks)
+ * becomes 502.
  */
 export function refusalOfEngine(status: number, body: Uint8Array): Refusal {
   const { message, type, param } = readEngineError(body);
@@ -89,12 +90,12 @@ function readEngineError(body: Uint8Array) {
   const found = { message: null, type: null, param: null };
   const parsed = parse(body);
   if (!isRecord(parsed)) return found;
-  const error = parsed['error'] ?? parsed['detail'];
+  const error = parsed.error ?? parsed.detail;
   if (!isRecord(error)) return { ...found, message: textOf(error) };
   return {
-    message: textOf(error['message']),
-    type: textOf(error['type']),
-    param: textOf(error['param']),
+    message: textOf(error.message),
+    type: textOf(error.type),
+    param: textOf(error.param),
   };
 }
 

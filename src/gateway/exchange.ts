@@ -1,14 +1,17 @@
 /**
  * One request with its response, and what is known of how it goes.
  *
- * Invariants: `stop` aborts as soon as the client is gone before it had everything; after that nothing
- * is written; `ended` always settles, however slow the client is.
+ * Invariants: `stop` aborts as soon as the client is gone before it had everything; after that
+ * nothing is written; `ended` always settles, however slow the client is.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../lib/clock.ts';
 import { type Refusal, refusals, sendRefusal } from './errors.ts';
 import { createIdleTimer, type IdleTimer } from './idle-timer.ts';
 import { between_bytes_ms } from './relay.ts';
+
+/** How long the last bytes may take to reach a client once the exchange is stopped. */
+export const farewell_ms = 5_000;
 
 /** Why an exchange was stopped: the reason of `stop`. */
 export type StopReason = 'client_left' | 'client_stalled' | 'engine_silent' | 'shutting_down';
@@ -38,7 +41,8 @@ export function openExchange(
   const closed = new Promise<void>((resolve) => {
     response.once('close', () => {
       if (!response.writableFinished && !stop.signal.aborted) {
-        report.outcome = 'client_left';
+        // Where the gateway itself broke the connection, the outcome has been told already.
+        if (report.outcome === 'answered') report.outcome = 'client_left';
         stop.abort('client_left');
       }
       resolve();
@@ -47,7 +51,9 @@ export function openExchange(
   response.on('error', () => {});
   response.setHeader('X-Request-ID', request_id);
   const ended = () => {
-    idle.start(between_bytes_ms, () => response.destroy());
+    const giveUp = () => response.destroy();
+    idle.start(stop.signal.aborted ? farewell_ms : between_bytes_ms, giveUp);
+    stop.signal.addEventListener('abort', () => idle.start(farewell_ms, giveUp));
     return closed.finally(() => idle.stop());
   };
   return { request, response, request_id, stop, idle, report, ended };

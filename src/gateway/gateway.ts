@@ -1,11 +1,11 @@
 /**
  * The inference gateway: OpenAI's API in front of the engines, on the control plane's /v1.
  *
- * Invariants: only `ept_` keys open it; only the paths of `gatewayRoutes` reach an engine; status and
- * headers are exact until the first byte of an answer; after it, an answer that breaks never looks
- * whole; a client that leaves takes its connection to the engine along. Prompts, answers and keys are
- * never logged: one line per request says who, where, how it ended. Called by the HTTP server for
- * `gatewayPrefixes`.
+ * Invariants: only `ept_` keys open it; only the paths of `gatewayRoutes` reach an engine; status
+ * and headers are exact until the first byte of an answer; after it, an answer that breaks never
+ * looks whole; a client that leaves takes its connection to the engine along. Prompts, answers
+ * and keys are never logged: one line per request says who, where, how it ended. Called by the
+ * HTTP server for `gatewayPrefixes`.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { gatewayPrefixes, gatewayRoutes } from '../contract/routes.ts';
@@ -72,34 +72,19 @@ export function createGateway(options: GatewayOptions): Gateway {
     for (const [name, value] of Object.entries(servedBy(target, options.region))) {
       response.setHeader(name, value);
     }
+    const body = bodyForEngine(question, target.name);
+    if (!body.ok) return refuse(exchange, body.refusal);
     await answerFromEngine(exchange, connections.of(target.run, target.machine_id), {
       path,
-      body: bodyForEngine(question, target.name),
+      body: body.value,
       stream: question.stream,
     });
-  }
-
-  async function handle(exchange: Exchange): Promise<void> {
-    const started = options.clock.monotonic();
-    const log = options.log.child({ request_id: exchange.request_id });
-    try {
-      await serve(exchange);
-    } catch (error) {
-      log.error({ problem: describeError(error) }, 'gateway failed');
-      if (exchange.response.headersSent) exchange.response.destroy();
-      else refuse(exchange, refusals.internal);
-    }
-    await exchange.ended();
-    const { report, response } = exchange;
-    const status = response.headersSent ? response.statusCode : null;
-    const duration_ms = Math.round(options.clock.monotonic() - started);
-    log.info({ ...report, status, duration_ms }, 'gateway request');
   }
 
   return {
     handle(request, response, context) {
       const exchange = openExchange(request, response, context.request_id, options.clock);
-      const work = handle(exchange).finally(() => open.delete(exchange));
+      const work = run(exchange, serve, options).finally(() => open.delete(exchange));
       open.set(exchange, work);
       return work;
     },
@@ -110,6 +95,29 @@ export function createGateway(options: GatewayOptions): Gateway {
       connections.close();
     },
   };
+}
+
+/** Carries one exchange to its end, whatever `serve` does, and writes its log line. */
+async function run(
+  exchange: Exchange,
+  serve: (exchange: Exchange) => Promise<void>,
+  options: Pick<GatewayOptions, 'clock' | 'log'>,
+): Promise<void> {
+  const started = options.clock.monotonic();
+  const log = options.log.child({ request_id: exchange.request_id });
+  try {
+    await serve(exchange);
+  } catch (error) {
+    log.error({ problem: describeError(error) }, 'gateway failed');
+    exchange.report.outcome = refusals.internal.code;
+    if (exchange.response.headersSent) exchange.response.destroy();
+    else refuse(exchange, refusals.internal);
+  }
+  await exchange.ended();
+  const { report, response } = exchange;
+  const status = response.headersSent ? response.statusCode : null;
+  const duration_ms = Math.round(options.clock.monotonic() - started);
+  log.info({ ...report, status, duration_ms }, 'gateway request');
 }
 
 function judgeRoute(method: string, path: string): Refusal | null {

@@ -1,8 +1,9 @@
 /**
  * Who is asking: reads an endpoint key out of a request and judges the stored one.
  *
- * Invariants: the key comes from one `Authorization: Bearer` header and from nowhere else (no query, no
- * cookie); its form is checked before anything is hashed or looked up; only its digest leaves this file.
+ * Invariants: the key comes from one `Authorization: Bearer` header and from nowhere else (no
+ * query, no cookie); its form is checked before anything is hashed or looked up; only its digest
+ * leaves this file.
  */
 import type { IncomingMessage } from 'node:http';
 import { checkToken } from '../core/token.ts';
@@ -18,10 +19,10 @@ export type GatewayKey = {
   revoked_at: number | null;
 };
 
-/** The digest of the key that a request carries, or null where it carries none of the right form. */
+/** The digest of the key that a request carries, or null where none has the right form. */
 export function keyDigestOf(request: IncomingMessage): string | null {
   // Two headers that disagree would let a proxy in front and this program see different keys.
-  const headers = request.headersDistinct['authorization'] ?? [];
+  const headers = request.headersDistinct.authorization ?? [];
   const [header] = headers;
   if (header === undefined || headers.length !== 1) return null;
   const token = /^bearer +(ept_[0-9A-Za-z]+)$/i.exec(header)?.[1];

@@ -1,9 +1,9 @@
 /**
  * The body of a request: read under a limit, parsed here, and written again for the engine.
  *
- * Invariants: what is no JSON object with a `model` never reaches an engine (llama-server would answer
- * 500 and look broken); unknown fields go through; fields that steer the engine beyond this request do
- * not. Errors are values.
+ * Invariants: what is no JSON object with a `model` never reaches an engine (llama-server would
+ * answer 500 and look broken); unknown fields go through; fields that steer the engine beyond
+ * this request do not. Errors are values.
  */
 import type { IncomingMessage } from 'node:http';
 import { limits } from '../contract/limits.ts';
@@ -17,8 +17,8 @@ export type Read<T> = { ok: true; value: T } | { ok: false; refusal: Refusal };
 const body_silence_ms = 30_000;
 
 /**
- * Fields by which a client could reach into the engine: another client's slot and cached prompt, the
- * adapter or second model to load, transfers between engines.
+ * Fields by which a client could reach into the engine: another client's slot and cached prompt,
+ * the adapter or second model to load, transfers between engines.
  */
 const engine_fields = [
   'id_slot',
@@ -45,10 +45,15 @@ export async function readQuestion(
 }
 
 /** The body for the engine: the same fields, with the engine's own name for the model. */
-export function bodyForEngine(question: Question, engine_name: string): Buffer {
+export function bodyForEngine(question: Question, engine_name: string): Read<Buffer> {
   const fields: Record<string, unknown> = { ...question.fields, model: engine_name };
   for (const name of engine_fields) delete fields[name];
-  return Buffer.from(JSON.stringify(fields));
+  try {
+    return { ok: true, value: Buffer.from(JSON.stringify(fields)) };
+  } catch {
+    // Reading it takes any depth; writing it recurses, and an engine's own parser would too.
+    return invalid('the body is nested too deeply');
+  }
 }
 
 function readBody(

@@ -1,8 +1,8 @@
 /**
  * What a model's name leads to: a run that answers, or a reason why none does.
  *
- * Invariants: an endpoint that the key may not use gives the very answer of one that does not exist;
- * header values are printable ASCII, whatever a machine calls itself.
+ * Invariants: an endpoint that the key may not use gives the very answer of one that does not
+ * exist; header values are printable ASCII, whatever a machine calls itself.
  */
 import type { Details } from '../core/reasons.ts';
 import type { RunKey } from '../core/run.ts';
@@ -10,8 +10,8 @@ import type { Refusal } from './errors.ts';
 
 /**
  * not_found: none, or not for this key; not_ready: it waits, loads or is between two runs;
- * endpoint_stopped: a person stopped it; endpoint_failed: it gave up. `details` may have `name`, `state`
- * and `why` (a sentence), all of which the client gets to read, save for not_found.
+ * endpoint_stopped: a person stopped it; endpoint_failed: it gave up. `details` may have `name`,
+ * `state` and `why` (a sentence), all of which the client gets to read, save for not_found.
  */
 export type TargetProblem = 'not_found' | 'not_ready' | 'endpoint_stopped' | 'endpoint_failed';
 
@@ -31,8 +31,8 @@ export type GatewayTarget =
 const loading_retry_s = 5;
 
 export function refusalOfTarget(code: TargetProblem, details: Details, model: string): Refusal {
-  const name = String(details['name'] ?? model);
-  const why = details['why'] ? ` ${details['why']}` : '';
+  const name = String(details.name ?? model);
+  const why = details.why ? ` ${details.why}` : '';
   switch (code) {
     case 'not_found':
       return {
@@ -42,7 +42,7 @@ export function refusalOfTarget(code: TargetProblem, details: Details, model: st
         param: 'model',
       };
     case 'not_ready': {
-      const message = `${name} is ${details['state'] ?? 'not ready'}.${why} Try again soon.`;
+      const message = `${name} is ${details.state ?? 'not ready'}.${why} Try again soon.`;
       return { status: 503, message, code, retry_after_s: loading_retry_s };
     }
     case 'endpoint_stopped':

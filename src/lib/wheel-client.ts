@@ -2,8 +2,9 @@
  * The package clients that can bring a wheel, as command lines, and what their failures mean.
  *
  * Invariants: the host's own settings decide where packages come from (no host name stands here);
- * every client checks the pinned hash before it unpacks anything, builds nothing, takes no dependency
- * along and writes only below the folder it is given. A password in an index URL is never repeated.
+ * every client checks the pinned hash before it unpacks anything, builds nothing, takes no
+ * dependency along and writes only below the folder it is given. A password in an index URL is
+ * never repeated.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -35,8 +36,14 @@ export type WheelWorkspace = {
 
 /** Settings that would send the files elsewhere, or forbid what is done here. */
 const dropped = /^PIP_(TARGET|PREFIX|ROOT|USER|DRY_RUN|REQUIRE_VIRTUALENV|PYTHON|LOG|QUIET)$/;
-const kept =
-  /^(PATH|HOME|USER|LOGNAME|NETRC|PIP_.*|UV_.*|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|(HTTPS?|ALL|NO)_PROXY|XDG_(CONFIG|DATA)_.*|PYENV_ROOT|PYENV_VERSION)$/i;
+const kept = new RegExp(
+  [
+    '^(PATH|HOME|USER|LOGNAME|NETRC|PIP_.*|UV_.*|PYENV_ROOT|PYENV_VERSION',
+    'SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE',
+    '(HTTPS?|ALL|NO)_PROXY|XDG_(CONFIG|DATA)_.*)$',
+  ].join('|'),
+  'i',
+);
 
 /** Of an environment, only what a package client needs: the way, the home, and its own settings. */
 export function clientEnv(env: Record<string, string>): Record<string, string> {

@@ -1,8 +1,10 @@
 /**
- * The folders of installed wheels: what is complete, what is left over, and how many bytes there are.
+ * The folders of installed wheels: what is complete, what is left over, and how many bytes there
+ * are.
  *
- * Invariants: a folder is complete only with its marker, and the marker is the last thing written: it
- * lists every file with its size, so a damaged install is seen and made again. `publish` is one rename.
+ * Invariants: a folder is complete only with its marker, and the marker is the last thing written:
+ * it lists every file with its size, so a damaged install is seen and made again. `publish` is one
+ * rename.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { lstat, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';

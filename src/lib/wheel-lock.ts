@@ -1,10 +1,10 @@
 /**
  * One install at a time per target, also between processes.
  *
- * Invariants: a lock dies with its process: it is taken over when that process is gone, or when it has
- * not been touched for `stale_ms` of watching (a process id can be used again). The lock only saves
- * work: correctness comes from private folders and one rename, so a lock taken over wrongly costs a
- * second download and nothing else.
+ * Invariants: a lock dies with its process: it is taken over when that process is gone, or when it
+ * has not been touched for `stale_ms` of watching (a process id can be used again). The lock only
+ * saves work: correctness comes from private folders and one rename, so a lock taken over wrongly
+ * costs a second download and nothing else.
  */
 import { randomUUID } from 'node:crypto';
 import { link, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';

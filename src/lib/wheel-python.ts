@@ -1,8 +1,9 @@
 /**
  * Finds a Python that can use wheels of the stable ABI: CPython, 3.10 or newer, 64 bits.
  *
- * Invariants: looking changes nothing; the path given back is the interpreter itself, never a shim, a
- * symlink or a virtual environment's, so that a sandbox can be told exactly which files it needs.
+ * Invariants: looking changes nothing; the path given back is the interpreter itself, never a
+ * shim, a symlink or a virtual environment's, so that a sandbox can be told exactly which files it
+ * needs.
  */
 import type { Clock } from './clock.ts';
 import { exec } from './exec.ts';

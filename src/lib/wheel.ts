@@ -1,11 +1,11 @@
 /**
- * Installs one pinned wheel (a package of the Python registry) into `<folder>/<name>-<version>/`, by
- * the package clients of the machine.
+ * Installs one pinned wheel (a package of the Python registry) into `<folder>/<name>-<version>/`,
+ * by the package clients of the machine.
  *
- * Invariants: the target is either whole, with the pinned hash, or not there; a second call finds it and
- * needs no network and no Python; two calls at once, also of two processes, install once; room on the
- * disk is checked before anything is fetched; an abort or a full disk leaves nothing behind, and what a
- * killed process left goes at the next install. Expected failures are values.
+ * Invariants: the target is either whole, with the pinned hash, or not there; a second call finds
+ * it and needs no network and no Python; two calls at once, also of two processes, install once;
+ * room on the disk is checked before anything is fetched; an abort or a full disk leaves nothing
+ * behind, and what a killed process left goes at the next install. Expected failures are values.
  */
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -23,7 +23,7 @@ export const gguf_limits = {
   array_string_bytes: 64 << 10,
   /** One token; honest ones end at a few hundred bytes. */
   token_bytes: 4096,
-  /** Offsets into its token text are 32-bit; honest vocabularies have under 300,000. */
+  /** Offsets into the token text are 32-bit; honest vocabularies have under 300,000. */
   vocabulary: 1 << 20,
   /** Per-layer arrays that are kept to be checked; as many as there can be blocks. */
   kept_items: 512,

@@ -1,9 +1,10 @@
 /**
  * Where the file of a model comes from: the catalog, or a file of this machine.
  *
- * Invariants: `parseModelName` is pure, so that a request is refused before anything is placed; a path
- * is resolved through all links before it is judged, and only a regular file that can be read counts
- * (a device or a pipe would block or never end). Nothing here looks inside the file: the validator does.
+ * Invariants: `parseModelName` is pure, so that a request is refused before anything is placed; a
+ * path is resolved through all links before it is judged, and only a regular file that can be read
+ * counts (a device or a pipe would block or never end). Nothing here looks inside the file: the
+ * validator does.
  */
 import { constants } from 'node:fs';
 import { open, realpath } from 'node:fs/promises';

@@ -1,17 +1,18 @@
 /**
- * The llama.cpp runtime: the `llama-server` of the PATH where it can be used, else the same server out
- * of a pinned wheel, run by the machine's Python.
+ * The llama.cpp runtime: the `llama-server` of the PATH where it can be used, else the same server
+ * out of a pinned wheel, run by the machine's Python.
  *
  * Invariants: always a child behind a Unix socket, never in this process (a bad model aborts the
- * process that loads it); no tools, no web page, no network; the engine's files never open a way to
- * the folder where Einsora keeps its own.
+ * process that loads it); no tools, no web page, no network; the engine's files never open a way
+ * to the folder where Einsora keeps its own.
  */
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { installFailure } from '../core/install-failure.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Random } from '../lib/random.ts';
 import { buildFor, installedWheel, installWheel, type WheelPin } from '../lib/wheel.ts';
-import { findPython } from '../lib/wheel-python.ts';
+import { findPython, type Python } from '../lib/wheel-python.ts';
 import { findProgram } from '../lib/which.ts';
 import { engineCommand, readiness } from './llama-cpp/command.ts';
 import { xllamacpp } from './llama-cpp/pin.ts';
@@ -37,14 +38,21 @@ const script = fileURLToPath(new URL('./llama-cpp/serve.py', import.meta.url));
 export function createLlamaCpp(options: LlamaCppOptions): Runtime {
   const pin = options.pin ?? xllamacpp;
   const { tools_folder, platform, env, clock } = options;
-  const look = { env, clock };
+  /** Asking takes half a second through the shims that some machines have. */
+  let remembered: Python | null = null;
+
+  async function pythonHere(): Promise<Python | null> {
+    if (remembered !== null && existsSync(remembered.executable)) return remembered;
+    remembered = await findPython({ env, clock });
+    return remembered;
+  }
 
   async function find(): Promise<EngineFinding> {
     const server = await findServer({ path: env.PATH, clock });
     if (server !== null && 'program' in server && isClosed(server, tools_folder)) {
       return { ok: true, engine: server };
     }
-    const python = await findPython(look);
+    const python = await pythonHere();
     const folder = installedWheel({ pin, folder: tools_folder, platform });
     if (folder !== null && python !== null) {
       return { ok: true, engine: wheelEngine(python, folder, pin, script) };
@@ -81,7 +89,7 @@ export function createLlamaCpp(options: LlamaCppOptions): Runtime {
         random: options.random,
       });
       if (!wheel.ok) return installFailure(wheel, 'engine_missing');
-      const python = await findPython(look);
+      const python = await pythonHere();
       if (python === null) return { ok: false, code: 'python_missing', details: {} };
       return { ok: true, engine: wheelEngine(python, wheel.path, pin, script) };
     },

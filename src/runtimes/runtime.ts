@@ -1,13 +1,14 @@
 /**
- * An engine that serves models: how it is found, brought, and called. One implementation per engine.
+ * An engine that serves models: how it is found, brought, and called. One implementation per
+ * engine.
  *
  * Contract:
  * - `find` only looks: it fetches and changes nothing, and says what `install` could do about it.
  * - `install` is idempotent, works offline once done, ends at the signal, and fails as a value.
- * - `command` is pure apart from reading where the engine's files are: the same engine and order give
- *   the same command. Nothing secret stands in it. The program opens its API as `api.sock` in the
- *   driver's `port_folder`, exits with another code than 0 and a clear last line where it cannot load
- *   the model, and ends at SIGTERM at once.
+ * - `command` is pure apart from reading where the engine's files are: the same engine and order
+ *   give the same command. Nothing secret stands in it. The program opens its API as `api.sock` in
+ *   the driver's `port_folder`, exits with another code than 0 and a clear last line where it
+ *   cannot load the model, and ends at SIGTERM at once.
  */
 import type { EndpointSpec } from '../contract/sync.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';

@@ -26,8 +26,26 @@ export const testBwrap: BwrapFinder = {
 const parts = {
   bwrap: async () => 'path' in (await testBwrap.find()),
   cgroup: async () => detectCaps(readCapsSnapshot('/usr/bin/systemd-run')).way !== 'none',
+  python: async () => hasPython(),
+  // Both are fetched by the machine's Python into the tests' cache.
+  llama: async () => hasPython(),
+  smollm2: async () => hasPython(),
+  tmpfs: async () => canMount(),
   bash: async () => findProgram('bash', process.env.PATH) !== null,
 } satisfies Record<string, () => Promise<boolean>>;
+
+async function hasPython(): Promise<boolean> {
+  const asked = await exec('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))'], {
+    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/' },
+    timeout_ms: 10_000,
+  });
+  return asked.code === 0;
+}
+
+async function canMount(): Promise<boolean> {
+  const args = ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'];
+  return (await exec('unshare', args, { timeout_ms: 5000 })).code === 0;
+}
 
 const required = (process.env.EINSORA_REQUIRE ?? '').split(',').map((name) => name.trim());
 const present = new Map<string, boolean>();

@@ -57,7 +57,9 @@ export function dependenciesOf(package_json: string): { name: string; version: s
   );
 }
 
-/** Each dependency is pinned, and has its line (what for, licence, size, what else) in the document. */
+/**
+ * Each dependency is pinned, and has its line (what for, licence, size, what else) in the document.
+ */
 export function dependencyProblems(package_json: string, document: string): Problem[] {
   const path = 'docs/dependencies.md';
   return dependenciesOf(package_json).flatMap(({ name, version }) => {

@@ -1,9 +1,9 @@
 /**
  * Facts of one source file: what it imports, and how long its functions are.
  *
- * Invariants: works on code as Biome formats it. A function is seen by the line that opens its body;
- * one written on a single line, or a method whose parameters hold a type literal of several lines, is
- * not seen. An `import('...')` inside a type counts as a lazy import.
+ * Invariants: works on code as Biome formats it. A function is seen by the line that opens its
+ * body; one written on a single line, or a method whose parameters hold a type literal of several
+ * lines, is not seen. An `import('...')` inside a type counts as a lazy import.
  */
 import { posix } from 'node:path';
 import { lineAt, type Source } from './source-tree.ts';

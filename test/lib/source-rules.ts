@@ -1,8 +1,8 @@
 /**
  * The rules for one source file that neither the compiler nor the linter holds.
  *
- * Invariants: each rule is a pure function of one source; a problem names file, line and rule. Words
- * that a rule looks for are put together from pieces, so that no rule finds itself.
+ * Invariants: each rule is a pure function of one source; a problem names file, line and rule.
+ * Words that a rule looks for are put together from pieces, so that no rule finds itself.
  */
 import { importProblem, layerOf } from './layers.ts';
 import { functionsOf, importsOf } from './source-facts.ts';
@@ -35,7 +35,7 @@ const exclusive_words: { pattern: RegExp; what: string; only: readonly string[] 
   { pattern: /\bMath\.random\b/g, what: 'chance', only: clocks },
 ];
 const state_writer = 'src/store/workloads.ts';
-const state_sql = /\bupdate\s+workloads\s+set\s[^;]*?\bstate\s*=(?![^;]*\bwhere\b[^;]*?\bset\b)/i;
+const state_sql = /\bupdate\s+workloads\s+set\b[\s\S]*\bstate\s*=/i;
 
 /** Default exports that a tool demands. */
 const default_exports: readonly string[] = ['web/vite.config.ts'];
@@ -121,7 +121,7 @@ function language(source: Source): Problem[] {
     : matches(source, /^export default\b|\bas default\b/gm, 'no default exports');
   return [
     ...defaults,
-    ...matches(source, /(?<![.\w$])any\b(?!\s*[(:=.?])/g, 'no any'),
+    ...matches(source, /(?:[:<|&,]|=>|\bas|\bextends)\s*any\b(?!\s*[(:.?])/g, 'no any'),
     ...matches(source, /[\w$)\]]!(?=[.,;)\]}[]|$)/gm, 'no non-null assertions'),
     ...matches(source, /^\s*(?:export\s+)?(?:declare\s+)?(?:const\s+)?enum\s+\w/gm, 'no enums'),
     ...matches(source, /^\s*(?:export\s+)?(?:declare\s+)?namespace\s+\w/gm, 'no namespaces'),

@@ -2,9 +2,9 @@
  * The repository's own sources, as the architecture test reads them: files, and their text with
  * comments and strings told apart.
  *
- * Invariants: positions and line numbers stay those of the file, whatever is blanked out. The scanner
- * knows comments, strings, templates and regular expressions of formatted TypeScript; it does not know
- * JSX text, where a lone quote may blank the rest of its line.
+ * Invariants: positions and line numbers stay those of the file, whatever is blanked out. The
+ * scanner knows comments, strings, templates and regular expressions of formatted TypeScript; it
+ * does not know JSX text, where a lone quote may blank the rest of its line.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';

@@ -1,8 +1,8 @@
 /**
  * Is there a Docker Engine that this user can reach?
  *
- * Invariants: only an answer over the engine's own socket counts as "there"; a client without an engine,
- * a socket nobody listens on and a socket of which we are locked out are told apart.
+ * Invariants: only an answer over the engine's own socket counts as "there"; a client without an
+ * engine, a socket nobody listens on and a socket of which we are locked out are told apart.
  */
 import { statSync } from 'node:fs';
 import { request } from 'node:http';
@@ -83,7 +83,7 @@ export function judgeDocker({ here, client, socket }: DockerSnapshot): Finding {
     case 'denied':
       return missing(
         `Docker is there, but this user may not open ${path}`,
-        `${here.sudo}usermod -aG docker "$USER", then sign in again (that group is as good as root)`,
+        `${here.sudo}usermod -aG docker "$USER", then sign in again (it is as good as root)`,
       );
     case 'silent':
       return missing(

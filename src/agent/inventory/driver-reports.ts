@@ -1,8 +1,9 @@
 /**
  * What the drivers' probes mean for placement.
  *
- * Invariants: a driver that is not ready always says why, in words of its own findings before those of
- * the table of reasons; which kinds a driver can run is the program's knowledge, not the machine's.
+ * Invariants: a driver that is not ready always says why, in words of its own findings before those
+ * of the table of reasons; which kinds a driver can run is the program's knowledge, not the
+ * machine's.
  */
 import type { DriverReport } from '../../contract/machines.ts';
 import { sentenceOf } from '../../core/reasons.ts';

@@ -1,8 +1,8 @@
 /**
  * Why there is a GPU, or exactly why not.
  *
- * Invariants: the PCI bus is believed before any tool; one finding for each cause, each with what to
- * do about it on this system; a tool that hangs or fails never reads as "no GPU".
+ * Invariants: the PCI bus is believed before any tool; one finding for each cause, each with what
+ * to do about it on this system; a tool that hangs or fails never reads as "no GPU".
  */
 import { formatMemory } from '../../core/format.ts';
 import type { Finding } from '../../drivers/driver.ts';
@@ -72,7 +72,8 @@ export function judgeGpus(seen: GpuSnapshot): GpuReport {
 }
 
 function working(gpu: NvidiaGpu): Finding {
-  const message = `${gpu.name} with ${formatMemory(gpu.memory_bytes)} works, but workloads cannot use it yet`;
+  const what = `${gpu.name} with ${formatMemory(gpu.memory_bytes)}`;
+  const message = `${what} works, but workloads cannot use it yet`;
   return { check: 'gpu', status: 'warning', message, fix: cpu_works };
 }
 
@@ -114,7 +115,7 @@ function broken(seen: GpuSnapshot, nvidia: Trouble, cards: PciDisplay[]): Findin
   }
   if (nvidia.kind === 'mismatch') {
     return missing(
-      `${where}, but its driver was updated while the old one runs (driver/library version mismatch)`,
+      `${where}, but its driver was updated while the old one runs (version mismatch)`,
       `${here.sudo}reboot`,
     );
   }

@@ -45,13 +45,13 @@ test('what the owner says replaces the defaults, up to what is there', () => {
   assert.equal(asked.memory_bytes, 32 * gib);
 });
 
-test('an offer into which no class fits is a warning', () => {
+test('an offer into which no class fits is a lack', () => {
   const capacity = { ...has, cpu_model: 'Acme', narrowed_by: ['a control group caps it'] };
   const offered = { cpu_millis: 500, memory_bytes: gib, disk_bytes: 10 };
   const findings = amountFindings(capacity, offered, 20);
   assert.deepEqual(
     findings.map((finding) => finding.status),
-    ['warning', 'warning', 'warning'],
+    ['missing', 'missing', 'missing'],
   );
   assert.match(findings[0]?.message ?? '', /\(a control group caps it\)$/);
 });

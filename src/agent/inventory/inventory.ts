@@ -1,6 +1,6 @@
 /**
- * What this machine is, what it offers, and why it has not the rest. The agent sends it with its hello,
- * the doctor prints it.
+ * What this machine is, what it offers, and why it has not the rest. The agent sends it with its
+ * hello, the doctor prints it.
  *
  * Invariants: looks and changes nothing; every probe is bounded in time, so a tool that hangs costs
  * seconds and no more; it never says owner, region, sharing or isolation: those are the control
@@ -80,24 +80,25 @@ export function amountFindings(
   const finding = (check: string, enough: boolean, message: string, fix: string): Finding =>
     enough
       ? { check, status: 'ok', message, fix: null }
-      : { check, status: 'warning', message, fix };
+      : { check, status: 'missing', message, fix };
   return [
     finding(
       'cpu',
       offered.cpu_millis >= 1000,
-      `${cores(has.cpu_millis)} (${has.cpu_model}), ${cores(offered.cpu_millis)} offered${narrowed}`,
-      'less than one core is offered, so no class fits: raise the limit of this process',
+      `${cores(has.cpu_millis)} (${has.cpu_model}), ` +
+        `${cores(offered.cpu_millis)} offered${narrowed}`,
+      'less than one core is offered, so no class fits: einsora up --offer-cpu 1',
     ),
     finding(
       'memory',
       offered.memory_bytes >= 2 ** 31,
-      `${formatMemory(has.memory_bytes)}, ${formatMemory(offered.memory_bytes)} offered`,
-      'less than 2 GiB are offered, so no class fits: offer more, or raise the limit of this process',
+      `${formatMemory(has.memory_bytes)} of memory, ${formatMemory(offered.memory_bytes)} offered`,
+      'less than 2 GiB are offered, so no class fits: einsora up --offer-memory 2GiB',
     ),
     finding(
       'disk',
       offered.disk_bytes >= 1e9,
-      `${formatBytes(disk_free_bytes)} free, ${formatBytes(offered.disk_bytes)} offered`,
+      `${formatBytes(disk_free_bytes)} of disk free, ${formatBytes(offered.disk_bytes)} offered`,
       'less than 1 GB is offered: free some space (df -h)',
     ),
   ];
@@ -126,7 +127,10 @@ async function askMac(reader: MachineReader): Promise<Here> {
 
 function macGpus(): GpuReport {
   const message = 'the GPU of this Mac is not used yet; workloads run on its CPU';
-  return { gpus: [], findings: [{ check: 'gpu', status: 'warning', message, fix: null }] };
+  return {
+    gpus: [],
+    findings: [{ check: 'gpu', status: 'warning', message, fix: 'einsora catalog' }],
+  };
 }
 
 function macKvm(here: Distribution): Finding {

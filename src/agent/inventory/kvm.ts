@@ -1,8 +1,9 @@
 /**
  * Can this machine run virtual machines with KVM?
  *
- * Invariants: a device file proves nothing. It counts when the processor says that it virtualises, the
- * file opens for this user, and a guest of a few instructions really ran to its end within its time;
+ * Invariants: a device file proves nothing. It counts when the processor says that it virtualises,
+ * the file opens for this user, and a guest of a few instructions really ran to its end within its
+ * time (a /dev/kvm without the processor's flag may run those few and still hang a real kernel);
  * where QEMU is not there to try that, the finding says `unproven`.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -76,7 +77,8 @@ export function judgeKvm(seen: KvmSnapshot): Finding {
     );
   }
   if (device === 'dead') {
-    return missing('no usable KVM: /dev/kvm is there, and nothing answers behind it', null);
+    const message = 'no usable KVM: /dev/kvm is there, and nothing answers behind it';
+    return missing(message, 'dmesg | grep -i kvm');
   }
   return judgeTrial(seen);
 }
@@ -87,7 +89,8 @@ function judgeTrial({ here, trial }: KvmSnapshot): Finding {
   }
   if (trial === 'hung') {
     return missing(
-      `no usable KVM: /dev/kvm opens, but a tiny guest did not end within ${trial_timeout_ms / 1000} s`,
+      'no usable KVM: /dev/kvm opens, but a tiny guest did not end within ' +
+        `${trial_timeout_ms / 1000} s`,
       'dmesg | grep -i kvm',
     );
   }
@@ -103,8 +106,8 @@ function judgeTrial({ here, trial }: KvmSnapshot): Finding {
 }
 
 /**
- * A boot sector that writes 16 to port 0xf4, where QEMU's debug-exit device turns it into the exit code
- * 2 * 16 + 1: a guest that really executed, and nothing else, gives that code.
+ * A boot sector that writes 16 to port 0xf4, where QEMU's debug-exit device turns it into the exit
+ * code 2 * 16 + 1: a guest that really executed, and nothing else, gives that code.
  */
 export function trialSector(): Buffer {
   const sector = Buffer.alloc(512);
@@ -115,13 +118,16 @@ export function trialSector(): Buffer {
 
 async function tryGuest(reader: MachineReader, place: { arch: string; folder: string }) {
   if (place.arch !== 'x64') return null;
-  const folder = mkdtempSync(join(place.folder, 'kvm-trial-'));
-  const disk = join(folder, 'sector.img');
+  let folder: string | null = null;
   try {
+    folder = mkdtempSync(join(place.folder, 'kvm-trial-'));
+    const disk = join(folder, 'sector.img');
     writeFileSync(disk, trialSector(), { mode: 0o600 });
     return readTrial(await reader.run('qemu-system-x86_64', trialArgs(disk), trial_timeout_ms));
+  } catch {
+    return null; // a folder that cannot be written proves nothing about KVM
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    if (folder !== null) rmSync(folder, { recursive: true, force: true });
   }
 }
 

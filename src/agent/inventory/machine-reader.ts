@@ -1,9 +1,9 @@
 /**
  * The eyes of the inventory: reads files and runs tools of this machine, for probes to judge.
  *
- * Invariants: nothing here throws and nothing runs without a deadline; what cannot be read is null, so
- * that a probe says "could not be read" and not "is not there". Tools come from the system's folders
- * only, whatever the environment says. Tests hand probes a reader made of fixtures.
+ * Invariants: nothing here throws and nothing runs without a deadline; what cannot be read is null,
+ * so that a probe says "could not be read" and not "is not there". Tools come from the system's
+ * folders only, whatever the environment says. Tests hand probes a reader made of fixtures.
  */
 import { closeSync, constants, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { ExecOptions, ExecResult } from '../../lib/exec.ts';

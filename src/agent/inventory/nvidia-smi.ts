@@ -1,8 +1,8 @@
 /**
  * What `nvidia-smi` answered, sorted into what it means.
  *
- * Invariants: an answer that cannot be understood is `failed` with its text, never "no GPU"; a figure
- * that reads [N/A] or ERR! is 0 and not a guess.
+ * Invariants: an answer that cannot be understood is `failed` with its text, never "no GPU"; a
+ * figure that reads [N/A] or ERR! is 0 and not a guess.
  */
 import type { ExecResult } from '../../lib/exec.ts';
 import { plainText } from '../../lib/text.ts';

@@ -3,7 +3,8 @@
  *
  * Invariants: the offer is never more than the machine has. By default the owner keeps a quarter of
  * the cores (rounded down), a quarter of the memory (4 GiB at least, half at most), and on disk the
- * larger of 20 GB and a tenth (half of what is free at most). Figures of the owner replace defaults.
+ * larger of 20 GB and a tenth (half of what is free at most). Figures of the owner replace
+ * defaults.
  */
 import type { Amounts } from '../../core/workload.ts';
 

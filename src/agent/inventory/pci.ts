@@ -18,7 +18,9 @@ const vendors: Record<string, PciDisplay['vendor']> = {
 };
 const bus = '/sys/bus/pci/devices';
 
-/** How many devices the bus has (null where there is no bus to read) and which ones drive displays. */
+/**
+ * How many devices the bus has (null where there is no bus to read) and which ones drive displays.
+ */
 export function listDisplays(reader: Pick<MachineReader, 'read' | 'list' | 'link'>) {
   const addresses = reader.list(bus);
   const displays = addresses.flatMap((address): PciDisplay[] => {

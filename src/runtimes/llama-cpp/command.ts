@@ -1,8 +1,9 @@
 /**
- * The command that serves one model, for both forms of the engine, and how to ask whether it answers.
+ * The command that serves one model, for both forms of the engine, and how to ask whether it
+ * answers.
  *
- * Invariants: pure; the environment is whole and small (llama-server reads settings from variables);
- * only the endpoint's name, sizes and paths inside the sandbox stand in the argv.
+ * Invariants: pure; the environment is whole and small (llama-server reads settings from
+ * variables); only the endpoint's name, sizes and paths inside the sandbox stand in the argv.
  */
 import type { Engine, EngineCommand, EngineOrder, Readiness } from '../runtime.ts';
 import { type Settings, settingsFor, settingsNotes } from './settings.ts';

@@ -1,8 +1,9 @@
 /**
  * A `llama-server` that the machine has already: whether it can be used, and what it needs to run.
  *
- * Invariants: it is used only where its help says that it listens on Unix sockets, so that an endpoint
- * needs no network; it is run with an empty environment, because it reads settings from there.
+ * Invariants: it is used only where its help says that it listens on Unix sockets, so that an
+ * endpoint needs no network; it is run with an empty environment, because it reads settings from
+ * there.
  */
 import { realpathSync } from 'node:fs';
 import { dirname } from 'node:path';

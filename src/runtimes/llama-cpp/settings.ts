@@ -1,8 +1,8 @@
 /**
  * With how much of everything llama.cpp serves a model: pure figures from what was asked.
  *
- * Invariants: one thread at least, and never more than the cores asked for; the prompt cache takes only
- * memory that weights, key-value cache and engine leave free under the cap.
+ * Invariants: one thread at least, and never more than the cores asked for; the prompt cache takes
+ * only memory that weights, key-value cache and engine leave free under the cap.
  */
 import { modelMemoryBytes } from '../../core/catalog.ts';
 import type { EngineOrder } from '../runtime.ts';

@@ -17,7 +17,7 @@ export function isSystemPath(path: string): boolean {
   return /^\/(usr|bin|sbin|lib|lib32|lib64|libx32)(\/|$)/.test(path);
 }
 
-/** Read-only mounts for these paths, without repetition, widened to the tree that they link into. */
+/** Read-only mounts for these paths, each once, widened to the tree that they link into. */
 export function ownFiles(paths: string[]): EngineMount[] {
   const widened = paths.map((path) => trees.find((tree) => isWithin(path, tree)) ?? path);
   return [...new Set(widened)].map((path) => ({ source: path, target: path, writable: false }));

@@ -1,10 +1,10 @@
 /**
  * The engine out of the wheel: the machine's Python, our script, and the wheel's folder.
  *
- * Invariants: Python runs isolated (-I: no variables, no user packages), without the packages of its
- * installation (-S) and writing no byte code (-B). The wheel stands in a plain folder that the script
- * puts on its search path: it has no dependencies, so a virtual environment would add files, tie the
- * folder to its place, and isolate nothing more.
+ * Invariants: Python runs isolated (-I: no variables, no user packages), without the packages of
+ * its installation (-S) and writing no byte code (-B). The wheel stands in a plain folder that the
+ * script puts on its search path: it has no dependencies, so a virtual environment would add
+ * files, tie the folder to its place, and isolate nothing more.
  */
 import type { WheelPin } from '../../lib/wheel.ts';
 import type { Python } from '../../lib/wheel-python.ts';

@@ -1,0 +1,48 @@
+/**
+ * `npm run nightly`: what is too slow for every push: the suites of test/nightly, and every bench
+ * in its short form.
+ *
+ * Invariants: all of it runs, whatever failed before; the last line sums it up.
+ */
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { systemClock } from '../src/lib/clock.ts';
+import { spawnChild } from '../src/lib/exec.ts';
+
+const root = join(import.meta.dirname, '..');
+const started_at = systemClock.monotonic();
+
+const suites = globSync('test/nightly/**/*.ts', { cwd: root }).sort();
+const benches = existsSync(join(root, 'bench'))
+  ? readdirSync(join(root, 'bench'))
+      .filter((file) => file.endsWith('.ts'))
+      .filter((file) => /^export async function bench\b/m.test(readBench(file)))
+      .map((file) => file.slice(0, -'.ts'.length))
+      .sort()
+  : [];
+
+const failed: string[] = [];
+for (const path of suites) await step(path, ['--test', path]);
+for (const name of benches) await step(`bench ${name}`, ['scripts/bench.ts', name, '--quick']);
+
+const minutes = ((systemClock.monotonic() - started_at) / 60_000).toFixed(1);
+const verdict = failed.length === 0 ? 'ok' : `failed: ${failed.join(', ')}`;
+console.log(
+  `nightly ${verdict} · ${suites.length} suites, ${benches.length} benches · ${minutes} min`,
+);
+process.exitCode = failed.length === 0 ? 0 : 1;
+
+async function step(name: string, args: string[]): Promise<void> {
+  console.log(`── ${name}`);
+  const child = spawnChild(process.execPath, ['--disable-warning=ExperimentalWarning', ...args], {
+    env: process.env,
+    cwd: root,
+    inherit: true,
+  });
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
+  if (code !== 0) failed.push(name);
+}
+
+function readBench(file: string): string {
+  return readFileSync(join(root, 'bench', file), 'utf8');
+}

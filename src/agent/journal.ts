@@ -1,0 +1,77 @@
+/**
+ * The agent's journal: what it was asked to run here, written before it acts, one small file a run.
+ *
+ * Invariants: an entry is on disk before anything of the run starts and gone only after nothing of it
+ * is left; a file that cannot be read is left alone and said, never deleted.
+ */
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { parseRunName, type RunKey, runName } from '../core/run.ts';
+import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
+import { describeError, type Log } from '../lib/log.ts';
+
+const entrySchema = z.object({
+  driver: z.string(),
+  intent: z.enum(['run', 'park', 'remove']),
+  boot_id: z.string(),
+  spec: z
+    .object({
+      kind: z.literal('endpoint'),
+      name: z.string(),
+      model: z.string(),
+      context_length: z.number().nullable(),
+      parallel: z.number().nullable(),
+      cpu_millis: z.number(),
+      memory_bytes: z.number(),
+    })
+    .nullable(),
+  end: z
+    .object({
+      exit: z
+        .object({
+          code: z.number().nullable(),
+          signal: z.string().nullable(),
+          out_of_memory: z.boolean(),
+        })
+        .nullable(),
+      reason: z.string().nullable(),
+      details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
+      log_tail: z.string().nullable(),
+    })
+    .nullable(),
+});
+export type JournalEntry = z.infer<typeof entrySchema>;
+
+export type Journal = {
+  list(): { run: RunKey; entry: JournalEntry }[];
+  read(run: RunKey): JournalEntry | null;
+  write(run: RunKey, entry: JournalEntry): void;
+  remove(run: RunKey): void;
+};
+
+export function openJournal(folder: string, log: Log): Journal {
+  makePrivateFolder(folder);
+  const pathOf = (run: RunKey) => join(folder, `${runName(run)}.json`);
+  const read = (run: RunKey): JournalEntry | null => {
+    const text = readIfThere(pathOf(run));
+    if (text === null) return null;
+    try {
+      return entrySchema.parse(JSON.parse(text));
+    } catch (error) {
+      log.warn({ run: runName(run), error: describeError(error) }, 'a journal entry is unreadable');
+      return null;
+    }
+  };
+  return {
+    list: () =>
+      readdirSync(folder).flatMap((file) => {
+        const run = file.endsWith('.json') ? parseRunName(file.slice(0, -5)) : null;
+        const entry = run === null ? null : read(run);
+        return run === null || entry === null ? [] : [{ run, entry }];
+      }),
+    read,
+    write: (run, entry) => writeDurably(pathOf(run), JSON.stringify(entry)),
+    remove: (run) => rmSync(pathOf(run), { force: true }),
+  };
+}

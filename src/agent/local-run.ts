@@ -1,0 +1,49 @@
+/**
+ * A run as this machine's agent knows it, between the driver's facts and the control plane's wishes.
+ */
+import type { DesiredRun, ObservedRun } from '../contract/sync.ts';
+import { type RunExit, type RunKey, runName } from '../core/run.ts';
+import type { Details, ReasonCode } from '../core/reasons.ts';
+import type { Stages } from './stages.ts';
+
+export type Phase = ObservedRun['state'];
+
+/** How a run ended, and why, as far as anybody saw. */
+export type RunEnd = {
+  exit: RunExit | null;
+  reason: ReasonCode | null;
+  details: Details;
+  log_tail: string | null;
+};
+
+export type LocalRun = {
+  run: RunKey;
+  driver: string;
+  phase: Phase;
+  stages: Stages;
+  end: RunEnd | null;
+  /** Ends what is being done for it (bringing it up, watching it). */
+  stopping: AbortController;
+  /** Settles when nothing is being done for it any more. */
+  work: Promise<void>;
+};
+
+export function keyOf(desired: DesiredRun): RunKey {
+  const { workload_id, replica, run_epoch } = desired;
+  return { workload_id, replica, run_epoch };
+}
+
+/** What is reported of it. */
+export function observedOf(local: LocalRun): ObservedRun {
+  return {
+    ...local.run,
+    state: local.phase,
+    stages: local.stages.list(),
+    exit: local.end?.exit ?? null,
+    reason: local.end?.reason ?? null,
+    details: local.end?.details ?? {},
+    log_tail: local.end?.log_tail ?? null,
+  };
+}
+
+export { runName };

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { desktopEnv, loadConfig, packageEnv } from './config.ts';
+
+const linux = { platform: 'linux', home: '/home/ada' };
+const mac = { platform: 'darwin', home: '/Users/ada' };
+
+test('the data folder comes from the flag, then the variable, then the custom place', () => {
+  const env = { EINSORA_DATA_DIR: '/srv/e', XDG_DATA_HOME: '/xdg' };
+  const of = (given: string | undefined, vars: Record<string, string>, system = linux) =>
+    loadConfig({ data_dir: given }, vars, system).data_dir;
+  assert.equal(of('/flag', env), '/flag');
+  assert.equal(of(undefined, env), '/srv/e');
+  assert.equal(of(undefined, { XDG_DATA_HOME: '/xdg' }), '/xdg/einsora');
+  assert.equal(of(undefined, {}), '/home/ada/.local/share/einsora');
+  assert.equal(of(undefined, {}, mac), '/Users/ada/Library/Application Support/Einsora');
+  assert.equal(of('', { EINSORA_DATA_DIR: '' }), '/home/ada/.local/share/einsora');
+});
+
+test('paths become absolute, and only the flag counts as given', () => {
+  const config = loadConfig({ data_dir: 'here' }, { EINSORA_CACHE_DIR: 'cache' }, linux);
+  assert.equal(config.data_dir, `${process.cwd()}/here`);
+  assert.equal(config.cache_dir, `${process.cwd()}/cache`);
+  assert.equal(config.data_dir_given, true);
+  assert.equal(loadConfig({}, { EINSORA_DATA_DIR: '/x' }, linux).data_dir_given, false);
+  assert.equal(loadConfig({}, { EINSORA_DATA_DIR: '/x' }, linux).cache_dir, '/x/cache');
+});
+
+test('NO_COLOR and a dumb terminal switch colours off', () => {
+  assert.equal(loadConfig({}, { TERM: 'xterm' }, linux).color, true);
+  assert.equal(loadConfig({}, { TERM: 'xterm', NO_COLOR: '1' }, linux).color, false);
+  assert.equal(loadConfig({}, { TERM: 'xterm', NO_COLOR: '1' }, linux).can_rewrite, true);
+  assert.equal(loadConfig({}, { TERM: 'dumb' }, linux).can_rewrite, false);
+});
+
+test('an unknown log level is the usual one', () => {
+  assert.equal(loadConfig({}, { EINSORA_LOG: 'DEBUG' }, linux).log_level, 'debug');
+  assert.equal(loadConfig({}, { EINSORA_LOG: 'loud' }, linux).log_level, 'info');
+});
+
+test('package clients and the browser get what they need and no secret', () => {
+  const env = {
+    PATH: '/bin',
+    HOME: '/home/ada',
+    PIP_INDEX_URL: 'https://mirror.example',
+    UV_CACHE_DIR: '/c',
+    https_proxy: 'http://p',
+    NO_PROXY: 'x',
+    DISPLAY: ':0',
+    AWS_SECRET_ACCESS_KEY: 'secret',
+    HF_TOKEN: 'secret',
+    LD_PRELOAD: '/evil.so',
+  };
+  assert.deepEqual(Object.keys(packageEnv(env)).sort(), [
+    'HOME',
+    'NO_PROXY',
+    'PATH',
+    'PIP_INDEX_URL',
+    'UV_CACHE_DIR',
+    'https_proxy',
+  ]);
+  assert.deepEqual(desktopEnv(env), { PATH: '/bin', HOME: '/home/ada', DISPLAY: ':0' });
+});

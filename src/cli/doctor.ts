@@ -1,0 +1,192 @@
+/**
+ * `einsora doctor`: what this machine can run, what it cannot, why, and what helps. Works with and
+ * without a control plane.
+ *
+ * Invariants: looks and changes nothing: the data folder is not made, no run is touched, nothing is
+ * fetched. Exit code 0 where an endpoint can run on this machine. The agent and its drivers are
+ * loaded only here, when asked for.
+ */
+import { accessSync, constants, existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { hostname, tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { exec } from '../lib/exec.ts';
+import { freeBytes } from '../lib/files.ts';
+import { silentLog } from '../lib/log.ts';
+import { suggested } from './cli-error.ts';
+import { type Config, packageEnv } from './config.ts';
+import { findControlPlane } from './control-plane.ts';
+import {
+  collectFindings,
+  type Diagnosis,
+  type DoctorFacts,
+  type EngineFact,
+  type Finding,
+  type FolderFact,
+} from './doctor-findings.ts';
+import { exitCode } from './exit-codes.ts';
+import { sendRequest } from './http.ts';
+import { type Context, type Io, processIo } from './io.ts';
+import { oneLine, printData, printJson, type Tint, tint } from './output.ts';
+
+const health_timeout_ms = 2_000;
+const default_port = 4600;
+
+export async function doctor(
+  options: { json?: boolean },
+  config: Config,
+  io: Io = processIo(),
+): Promise<number> {
+  const context = { config, io };
+  const diagnosis = collectFindings(await lookAround(context));
+  if (options.json) printJson(context, diagnosis);
+  else printDiagnosis(context, diagnosis);
+  return exitCode(diagnosis.ready ? 'ok' : 'failed');
+}
+
+export function printDiagnosis(context: Context, { ready, groups }: Diagnosis): void {
+  for (const { name, findings } of groups) {
+    printData(context, tint(context, context.io.stdout, 'bold', name));
+    for (const finding of findings) printFinding(context, finding);
+  }
+  printData(
+    context,
+    ready
+      ? '\nAn endpoint can run on this machine.'
+      : '\nAn endpoint cannot run on this machine yet: see ✘ above.',
+  );
+}
+
+const marks: Record<Finding['status'], { mark: string; color: Tint }> = {
+  ok: { mark: '✔', color: 'green' },
+  warning: { mark: '!', color: 'yellow' },
+  missing: { mark: '✘', color: 'red' },
+};
+
+function printFinding(context: Context, { status, message, fix }: Finding): void {
+  const { mark, color } = marks[status];
+  printData(context, `  ${tint(context, context.io.stdout, color, mark)} ${oneLine(message)}`);
+  if (fix !== null) printData(context, `      ${oneLine(fix)}`);
+}
+
+async function lookAround(context: Context): Promise<DoctorFacts> {
+  const { config } = context;
+  const scratch = mkdtempSync(join(tmpdir(), 'einsora-doctor-'));
+  try {
+    const [machine, control_plane, free] = await Promise.all([
+      lookAtMachine(context, scratch),
+      lookAtControlPlane(context),
+      isFree(default_port),
+    ]);
+    return {
+      ...machine,
+      folder: lookAtFolder(config.data_dir),
+      control_plane,
+      port: { number: default_port, free },
+      up_command: suggested(config, 'up'),
+    };
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+/**
+ * The drivers get a folder of their own to look from: the real one belongs to who runs workloads.
+ */
+async function lookAtMachine({ config, io }: Context, scratch: string) {
+  const { clock, random } = io;
+  const [{ takeInventory }, { createNativeDriver }, registry, { createBwrapFinder }, llama] =
+    await Promise.all([
+      import('../agent/inventory/inventory.ts'),
+      import('../drivers/native/native.ts'),
+      import('../drivers/registry.ts'),
+      import('../drivers/bwrap.ts'),
+      import('../runtimes/llama-cpp.ts'),
+    ]);
+  const tools = {
+    tools_folder: join(config.cache_dir, 'tools'),
+    platform: `${process.platform}-${process.arch}`,
+    env: packageEnv(),
+    clock,
+    random,
+  };
+  const bwrap = createBwrapFinder(tools);
+  const main_driver = process.platform === 'darwin' ? 'macos-native' : 'linux-native';
+  const probes = registry.missingDrivers(process.platform);
+  if (main_driver === 'linux-native') {
+    const folder = join(scratch, 'runs');
+    const options = { folder, install_id: 'doctor', bwrap, clock, random, log: silentLog };
+    probes.push(await createNativeDriver(options).probe());
+  }
+  const [inventory, engine] = await Promise.all([
+    takeInventory({
+      ...{ probes, exec, clock, host_name: hostname() },
+      folder: nearestFolder(config.data_dir),
+      offer: { cpu_millis: null, memory_bytes: null },
+    }),
+    llama.createLlamaCpp(tools).find(),
+  ]);
+  const fetches = engine.ok || engine.installable;
+  return {
+    inventory,
+    main_driver,
+    sandbox_download_bytes: fetches ? bwrap.download_bytes : null,
+    engine: engineFact(engine),
+  };
+}
+
+type EngineAnswer = Awaited<
+  ReturnType<ReturnType<typeof import('../runtimes/llama-cpp.ts')['createLlamaCpp']>['find']>
+>;
+
+function engineFact(found: EngineAnswer): EngineFact {
+  if (found.ok) return { kind: 'found', label: found.engine.label };
+  const { installable, download_bytes, code, details } = found;
+  return installable ? { kind: 'fetchable', download_bytes } : { kind: 'missing', code, details };
+}
+
+async function lookAtControlPlane({ config, io }: Context): Promise<DoctorFacts['control_plane']> {
+  const found = findControlPlane(config);
+  if (found === null) return null;
+  const controller = new AbortController();
+  const cancel = io.clock.after(health_timeout_ms, () => controller.abort());
+  try {
+    const url = new URL('/healthz', found.url).href;
+    const { signal } = controller;
+    const answer = await sendRequest({ method: 'GET', url, headers: {}, signal });
+    return { ...found, healthy: answer.status === 200 };
+  } catch {
+    return { ...found, healthy: false };
+  } finally {
+    cancel();
+  }
+}
+
+export function lookAtFolder(path: string): FolderFact {
+  const nearest = nearestFolder(path);
+  let unwritable: string | null = null;
+  try {
+    accessSync(nearest, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    unwritable = code === 'EROFS' ? 'its disk is read-only' : `${nearest} belongs to another user`;
+  }
+  const stats = statSync(nearest);
+  if (!stats.isDirectory()) unwritable = `${nearest} is no folder`;
+  const exists = nearest === path;
+  const open_to_others = exists && (stats.mode & 0o077) !== 0;
+  return { path, exists, unwritable, open_to_others, free_bytes: freeBytes(nearest) };
+}
+
+/** The folder itself, or the one in which it (or its parents) would be made. */
+function nearestFolder(path: string): string {
+  return existsSync(path) || dirname(path) === path ? path : nearestFolder(dirname(path));
+}
+
+export function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
+}

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { plan } from '../../test/lib/fake-records.ts';
+import { planLines } from './plan-view.ts';
+
+test('a plan says what was asked with its defaults, what was chosen, and why not the rest', () => {
+  assert.deepEqual(planLines(plan), [
+    'Asked: one endpoint',
+    '  name         smollm2-135m (default)',
+    '  model        smollm2-135m',
+    '  accelerator  any',
+    '  class        the smallest that fits (default)',
+    '  region       local (default)',
+    '  cpu          1 (default)',
+    '  memory       2 GiB (default)',
+    'Chosen:',
+    '  machine    box1',
+    '  class      cpu-1c-2g',
+    '  driver     linux-native',
+    '  isolation  weak',
+    '  host sees  everything: files, memory, prompts and answers',
+    'Not chosen:',
+    '  box2        box2 has no apple accelerator. (einsora doctor)',
+    '  cpu-8c-32g  larger than needed',
+  ]);
+});
+
+test('a plan that chooses nothing says why it will wait', () => {
+  const reason = { code: 'all_matching_busy', message: 'All are busy.', fix: 'einsora ls' };
+  const lines = planLines({ ...plan, chosen: null, host_sees: null, reason });
+  const at = lines.indexOf('Chosen: nothing yet, so it will wait');
+  assert.deepEqual(lines.slice(at + 1, at + 3), ['  why  All are busy.', '  fix  einsora ls']);
+});

@@ -1,0 +1,31 @@
+/**
+ * What the API's handlers are given.
+ */
+
+import type { Presence } from '../backends/agent/presence.ts';
+import type { Backend } from '../backends/backend.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Random } from '../lib/random.ts';
+import type { EinsoraStore } from '../store/transactions.ts';
+import type { Proofs } from './auth/proofs.ts';
+import type { ViewDeps } from './workload-views.ts';
+
+export type ApiDeps = ViewDeps & {
+  store: EinsoraStore;
+  clock: Clock;
+  random: Random;
+  presence: Presence;
+  backend: Backend;
+  proofs: Proofs;
+  data_dir: string;
+  /** The session cookie's name: with the port, since cookies ignore ports. */
+  cookieName: () => string;
+  /** Where the dashboard is served, for one-time links. */
+  origin: () => string;
+  /** Something changed that admission should look at now. */
+  wakeController: () => void;
+  /** Something changed that agents should hear of now. */
+  wakeAgents: () => void;
+  /** Size of a regular file on the control plane's machine (Solo), or null. */
+  fileBytes: (path: string) => number | null;
+};

@@ -1,0 +1,108 @@
+/**
+ * The API: the contract's routes with their handlers, behind one authentication, one validation and
+ * one shape of error.
+ *
+ * Invariants: the authorisation row of a route is checked before its input is looked at; every error
+ * is an EinsoraError on the wire, whatever was thrown; an unexpected one is logged with its request's
+ * id and tells the caller nothing else.
+ */
+import { OpenAPIHono } from '@hono/zod-openapi';
+import type { Context } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import { type AuthRow, hasRole } from '../contract/auth.ts';
+import { EinsoraError } from '../contract/errors.ts';
+import { limits } from '../contract/limits.ts';
+import { routes } from '../contract/routes.ts';
+import { formatBytes } from '../core/format.ts';
+import { describeError, type Log } from '../lib/log.ts';
+import { StoreError } from '../store/sql.ts';
+import type { ApiDeps } from './api-deps.ts';
+import { isSameOrigin, type Principal, principalOf } from './auth/principal.ts';
+import { accountRoutes } from './routes/accounts.ts';
+import { keyRoutes } from './routes/keys.ts';
+import { machineRoutes } from './routes/machines.ts';
+import { workloadRoutes } from './routes/workloads.ts';
+
+/** What the server hands to the API with each request. */
+export type RequestFacts = { request_id: string; log: Log };
+export type ApiEnv = {
+  Bindings: { facts: RequestFacts };
+  Variables: { principal: Principal };
+};
+export type Api = OpenAPIHono<ApiEnv>;
+
+export function createApi(deps: ApiDeps): Api {
+  const app: Api = new OpenAPIHono<ApiEnv>({
+    defaultHook: (result) => {
+      if (result.success) return;
+      const issue = result.error.issues[0];
+      const where = issue?.path.join('.') ?? '';
+      const problem = `${where === '' ? '' : `${where}: `}${issue?.message ?? 'it does not fit'}`;
+      throw new EinsoraError('bad_request', { problem });
+    },
+  });
+  app.use(bodyLimit({ maxSize: limits.api_body_bytes, onError: tooLarge }));
+  for (const route of Object.values(routes)) {
+    app.on(route.method.toUpperCase(), route.getRoutingPath(), async (c, next) => {
+      await authorise(deps, c, route.auth);
+      await next();
+    });
+  }
+  accountRoutes(app, deps);
+  workloadRoutes(app, deps);
+  keyRoutes(app, deps);
+  machineRoutes(app, deps);
+  app.notFound((c) => refuse(c, new EinsoraError('not_found', { what: 'such path' })));
+  app.onError((error, c) => refuse(c, asEinsoraError(error, c, deps)));
+  return app;
+}
+
+async function authorise(deps: ApiDeps, c: Context<ApiEnv>, row: AuthRow): Promise<void> {
+  if (row.who === 'anyone') return;
+  if (row.who === 'endpoint-key') throw new EinsoraError('not_found', { what: 'such path' });
+  const headers = { get: (name: string) => c.req.header(name) };
+  const principal = await principalOf(deps, headers, deps.cookieName());
+  if (principal === null) throw new EinsoraError('sign_in_required');
+  const writes = c.req.method !== 'GET' && c.req.method !== 'HEAD';
+  if (principal.via === 'session' && writes) {
+    if (!isSameOrigin(headers, new URL(c.req.url).origin)) throw new EinsoraError('cross_site');
+  }
+  if (!hasRole(principal.role, row.role)) throw new EinsoraError('forbidden');
+  c.set('principal', principal);
+  c.env.facts.log = c.env.facts.log.child({
+    tenant: principal.tenant,
+    subject: principal.user_name,
+  });
+}
+
+function tooLarge(): never {
+  throw new EinsoraError('body_too_large', { limit: formatBytes(limits.api_body_bytes) });
+}
+
+function refuse(c: Context<ApiEnv>, error: EinsoraError): Response {
+  const headers: Record<string, string> = { 'content-type': 'application/json; charset=utf-8' };
+  if (error.status === 429 || error.status === 503) headers['retry-after'] = '1';
+  if (error.status === 401) headers['www-authenticate'] = 'Bearer';
+  const body = JSON.stringify(error.body(c.env.facts.request_id));
+  return new Response(body, { status: error.status, headers });
+}
+
+function asEinsoraError(error: unknown, c: Context<ApiEnv>, deps: ApiDeps): EinsoraError {
+  if (error instanceof EinsoraError) return error;
+  const { log, request_id } = c.env.facts;
+  if (error instanceof SyntaxError || isHttpException(error)) {
+    return new EinsoraError('bad_request', { problem: 'the body is not valid JSON' });
+  }
+  log.error({ error: describeError(error) }, 'a request failed');
+  if (error instanceof StoreError) {
+    if (error.code === 'store_full')
+      return new EinsoraError('store_full', { data_dir: deps.data_dir });
+    if (error.code === 'store_failing') return new EinsoraError('store_failing');
+    if (error.code === 'outcome_unknown') return new EinsoraError('outcome_unknown');
+  }
+  return new EinsoraError('internal', { request_id });
+}
+
+function isHttpException(error: unknown): boolean {
+  return error instanceof Error && 'status' in error && error.status === 400;
+}

@@ -1,0 +1,133 @@
+/**
+ * From what was asked to a complete request: every default filled in, bad input refused early.
+ *
+ * Invariants: pure but for the size of a local model file, which is asked for by argument; a spec that
+ * comes out can be placed as it is.
+ */
+import { EinsoraError } from '../contract/errors.ts';
+import type { Launch } from '../contract/workloads.ts';
+import {
+  type ClassEntry,
+  classes,
+  defaultAmounts,
+  findClass,
+  findModel,
+  modelMemoryBytes,
+  smallestClass,
+} from '../core/catalog.ts';
+import { formatMemory } from '../core/format.ts';
+import type { WorkloadSpec } from '../core/workload.ts';
+import { parseModelName } from '../models/source.ts';
+
+export type SpecResult = {
+  spec: WorkloadSpec;
+  name_is_free: boolean;
+  /** Fields of the spec that nobody asked for. */
+  defaults: string[];
+  classes_not_chosen: { gpu_class: string; why: string }[];
+};
+
+/** `fileBytes` gives the size of a local file, or null where there is none. */
+export function completeSpec(
+  asked: Launch,
+  fileBytes: (path: string) => number | null,
+): SpecResult {
+  const model = modelOf(asked, fileBytes);
+  const needed = model === null ? defaultAmounts(asked.kind).memory_bytes : model.memory_bytes;
+  const chosen = classOf(asked, needed);
+  const defaults = (['name', 'region', 'accelerator', 'gpu_class'] as const).filter(
+    (field) => asked[field] === undefined,
+  );
+  const spec: WorkloadSpec = {
+    kind: asked.kind,
+    name: asked.name ?? model?.base_name ?? asked.kind,
+    region: asked.region ?? 'local',
+    accelerator: asked.accelerator ?? null,
+    gpu_class: chosen.name,
+    gpu_count: asked.gpu_count ?? 0,
+    cpu_millis: chosen.cpu_millis,
+    memory_bytes: chosen.memory_bytes,
+    disk_bytes: defaultAmounts(asked.kind).disk_bytes,
+    model: model?.model ?? null,
+    model_params: asked.model_params ?? {},
+  };
+  return {
+    spec,
+    name_is_free: asked.name === undefined,
+    defaults: [...defaults],
+    classes_not_chosen: notChosen(asked, chosen, needed),
+  };
+}
+
+type ModelFacts = { model: string; base_name: string; memory_bytes: number };
+
+function modelOf(asked: Launch, fileBytes: (path: string) => number | null): ModelFacts | null {
+  if (asked.kind !== 'endpoint') return null;
+  if (asked.model === undefined) {
+    throw new EinsoraError('bad_request', { problem: 'an endpoint needs a model' });
+  }
+  const parsed = parseModelName(asked.model);
+  if (parsed.kind === 'unsupported') {
+    throw new EinsoraError('model_source_unsupported', { scheme: parsed.scheme });
+  }
+  if (parsed.kind === 'file') {
+    const bytes = fileBytes(parsed.path);
+    if (bytes === null) throw new EinsoraError('unknown_model', { model: asked.model });
+    const base_name = nameFromPath(parsed.path);
+    return { model: asked.model, base_name, memory_bytes: modelMemoryBytes(bytes) };
+  }
+  if (parsed.kind === 'invalid') {
+    throw new EinsoraError('bad_request', { problem: `model: ${parsed.problem}` });
+  }
+  const entry = parsed.kind === 'catalog' ? findModel(parsed.name) : null;
+  if (entry === null) throw new EinsoraError('unknown_model', { model: asked.model });
+  const memory_bytes = modelMemoryBytes(entry.file_bytes);
+  return { model: entry.name, base_name: entry.name, memory_bytes };
+}
+
+function classOf(asked: Launch, needed: number): ClassEntry {
+  if (asked.gpu_class === undefined) {
+    const smallest = smallestClass(needed);
+    if (smallest !== null) return smallest;
+    throw new EinsoraError('class_too_small', {
+      class: 'The largest class',
+      offered: formatMemory(Math.max(...classes.map((entry) => entry.memory_bytes))),
+      needed: formatMemory(needed),
+    });
+  }
+  const named = findClass(asked.gpu_class);
+  if (named === null) throw new EinsoraError('unknown_class', { class: asked.gpu_class });
+  if (named.memory_bytes >= needed) return named;
+  throw new EinsoraError('class_too_small', {
+    class: named.name,
+    offered: formatMemory(named.memory_bytes),
+    needed: formatMemory(needed),
+  });
+}
+
+function notChosen(asked: Launch, chosen: ClassEntry, needed: number) {
+  return classes
+    .filter((entry) => entry.name !== chosen.name)
+    .map((entry) => ({ gpu_class: entry.name, why: whyNot(asked, entry, needed) }));
+}
+
+function whyNot(asked: Launch, entry: ClassEntry, needed: number): string {
+  if (asked.gpu_class !== undefined) return `${asked.gpu_class} was asked for`;
+  if (entry.memory_bytes < needed) {
+    return `too small: the model needs about ${formatMemory(needed)}`;
+  }
+  return 'larger than needed';
+}
+
+/** `/models/Qwen 3 (Q4).gguf` gives `qwen-3-q4`. */
+function nameFromPath(path: string): string {
+  const base = path.split('/').at(-1) ?? '';
+  const name = base
+    .replace(/\.gguf$/i, '')
+    .toLowerCase()
+    .replace(/[^a-z0-9.-]+/g, '-')
+    .replace(/^[.-]+|[.-]+$/g, '')
+    .slice(0, 56)
+    .replace(/[.-]+$/, '');
+  return name || 'model';
+}

@@ -1,0 +1,54 @@
+/**
+ * Endpoint keys: made, listed without their secrets, revoked.
+ */
+import { EinsoraError } from '../../contract/errors.ts';
+import { routes } from '../../contract/routes.ts';
+import { makeId } from '../../core/ids.ts';
+import { digest } from '../../lib/secret.ts';
+import { listKeys } from '../../store/keys.ts';
+import type { Api } from '../api.ts';
+import type { ApiDeps } from '../api-deps.ts';
+import { keyView } from '../workload-views.ts';
+import { found, idempotencyOf, unwrap } from './workloads.ts';
+
+const listed_keys = 200;
+
+export function keyRoutes(app: Api, deps: ApiDeps): void {
+  app.openapi(routes.createKey, async (c) => {
+    const body = c.req.valid('json');
+    const { workload } = c.req.valid('param');
+    const { tenant_id, user_id } = c.get('principal');
+    const idempotency = idempotencyOf(c, body);
+    const key = deps.proofs.makeEndpointKey(idempotency).reveal();
+    const now = deps.clock.now();
+    const created = await deps.store.transact('createKey', {
+      id: makeId(now, deps.random.bytes(10)),
+      tenant_id,
+      user_id,
+      workload,
+      hash: digest(key),
+      last_four: key.slice(-4),
+      now,
+      expires_at: body.expires_in_ms === undefined ? null : now + body.expires_in_ms,
+      idempotency,
+    });
+    const result = unwrap(created);
+    if (!result.ok) throw new EinsoraError('not_found', { what: `endpoint ${workload}` });
+    return c.json({ ...keyView(result.row), key }, 201);
+  });
+
+  app.openapi(routes.listKeys, async (c) => {
+    const row = await found(deps, c);
+    const rows = await deps.store.read(listKeys, { workload_id: row.id, limit: listed_keys });
+    return c.json({ items: rows.map(keyView) }, 200);
+  });
+
+  app.openapi(routes.revokeKey, async (c) => {
+    const row = await found(deps, c);
+    const { key_id } = c.req.valid('param');
+    const args = { workload_id: row.id, key_id, now: deps.clock.now() };
+    const { found: count } = await deps.store.transact('revokeKey', args);
+    if (count === 0) throw new EinsoraError('not_found', { what: `key ${key_id}` });
+    return c.body(null, 204);
+  });
+}

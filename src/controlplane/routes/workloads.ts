@@ -1,0 +1,181 @@
+/**
+ * Workloads: plan, launch, list, show, stop, start, delete, timeline, output.
+ */
+import type { Context } from 'hono';
+import { EinsoraError } from '../../contract/errors.ts';
+import { limits } from '../../contract/limits.ts';
+import { routes } from '../../contract/routes.ts';
+import { makeId } from '../../core/ids.ts';
+import { digest } from '../../lib/secret.ts';
+import { listEvents, type WorkloadRow } from '../../store/events.ts';
+import type { IdempotencyKey, Idempotent } from '../../store/idempotency.ts';
+import {
+  type ChangeArgs,
+  type ChangeResult,
+  currentRuns,
+  findWorkload,
+  listWorkloads,
+} from '../../store/workloads.ts';
+import type { Api, ApiEnv } from '../api.ts';
+import type { ApiDeps } from '../api-deps.ts';
+import { machineViews } from '../machine-views.ts';
+import { completeSpec } from '../request-spec.ts';
+import { eventView, planView, workloadView, workloadViews } from '../workload-views.ts';
+
+export function workloadRoutes(app: Api, deps: ApiDeps): void {
+  launchRoutes(app, deps);
+  changeRoutes(app, deps);
+  readRoutes(app, deps);
+}
+
+function launchRoutes(app: Api, deps: ApiDeps): void {
+  app.openapi(routes.plan, async (c) => {
+    const asked = completeSpec(c.req.valid('json'), deps.fileBytes);
+    const machines = await machineViews(deps.store, deps.presence, null);
+    return c.json(planView(asked, c.get('principal').tenant_id, machines), 200);
+  });
+
+  app.openapi(routes.launch, async (c) => {
+    const body = c.req.valid('json');
+    const { spec, name_is_free } = completeSpec(body, deps.fileBytes);
+    const { tenant_id, user_id, user_name } = c.get('principal');
+    const now = deps.clock.now();
+    const launched = await deps.store.transact('launchWorkload', {
+      id: makeId(now, deps.random.bytes(10)),
+      tenant_id,
+      creator_id: user_id,
+      spec,
+      name_is_free,
+      actor: `user:${user_name}`,
+      request_id: c.env.facts.request_id,
+      now,
+      idempotency: idempotencyOf(c, body),
+    });
+    const result = unwrap(launched);
+    if (!result.ok) throw new EinsoraError(result.code, { name: spec.name });
+    deps.wakeController();
+    return c.json(await workloadView(deps, result.row), 201);
+  });
+}
+
+function changeRoutes(app: Api, deps: ApiDeps): void {
+  const answer = async (workload: string, done: Idempotent<ChangeResult>) => {
+    const result = unwrap(done);
+    if (!result.ok) {
+      const what = result.code === 'not_found' ? `workload ${workload}` : workload;
+      throw new EinsoraError(result.code, { what, name: workload });
+    }
+    deps.wakeController();
+    deps.wakeAgents();
+    return workloadView(deps, result.row);
+  };
+  app.openapi(routes.stopWorkload, async (c) => {
+    const args = changeArgs(deps, c);
+    return c.json(
+      await answer(args.workload, await deps.store.transact('stopWorkload', args)),
+      202,
+    );
+  });
+  app.openapi(routes.startWorkload, async (c) => {
+    const args = changeArgs(deps, c);
+    return c.json(
+      await answer(args.workload, await deps.store.transact('startWorkload', args)),
+      202,
+    );
+  });
+  app.openapi(routes.deleteWorkload, async (c) => {
+    const args = { ...changeArgs(deps, c), idempotency: null };
+    return c.json(
+      await answer(args.workload, await deps.store.transact('deleteWorkload', args)),
+      202,
+    );
+  });
+}
+
+function readRoutes(app: Api, deps: ApiDeps): void {
+  app.openapi(routes.listWorkloads, async (c) => {
+    const { cursor, limit = 50, deleted } = c.req.valid('query');
+    const rows = await deps.store.read(listWorkloads, {
+      tenant_id: c.get('principal').tenant_id,
+      before: cursor === undefined ? null : readCursor(cursor),
+      limit: limit + 1,
+      deleted: deleted === 'true',
+    });
+    const last = rows.length > limit ? rows[limit - 1] : undefined;
+    const next_cursor = last === undefined ? null : `${last.created_at}.${last.id}`;
+    const items = await workloadViews(deps, rows.slice(0, limit));
+    return c.json({ items, next_cursor }, 200);
+  });
+
+  app.openapi(routes.showWorkload, async (c) =>
+    c.json(await workloadView(deps, await found(deps, c)), 200),
+  );
+
+  app.openapi(routes.listEvents, async (c) => {
+    const row = await found(deps, c);
+    const { cursor, limit = limits.page_rows } = c.req.valid('query');
+    const after = cursor === undefined ? 0 : readNumber(cursor);
+    const rows = await deps.store.read(listEvents, { workload_id: row.id, after, limit });
+    const last = rows.at(-1);
+    const next_cursor = last === undefined ? (cursor ?? null) : String(last.number);
+    return c.json({ items: rows.map((event) => eventView(event, row.name)), next_cursor }, 200);
+  });
+
+  app.openapi(routes.readLogs, async (c) => {
+    const row = await found(deps, c);
+    const [run] = await deps.store.read(currentRuns, { workload_ids: [row.id] });
+    if (run === undefined) {
+      return c.json({ text: '', next_offset: 0, end: false, run_epoch: row.run_epoch }, 200);
+    }
+    const { offset = 0 } = c.req.valid('query');
+    const chunk = await deps.backend.logs(run.machine_id, run, offset, limits.log_chunk_bytes);
+    return c.json({ ...chunk, run_epoch: run.run_epoch }, 200);
+  });
+}
+
+/** The workload that the path names; another tenant's looks like none. */
+export async function found(
+  deps: ApiDeps,
+  c: Context<ApiEnv, '/v1/workloads/:workload'>,
+): Promise<WorkloadRow> {
+  const workload = c.req.param('workload') ?? '';
+  const { tenant_id } = c.get('principal');
+  const row = await deps.store.read(findWorkload, { tenant_id, workload });
+  if (row === undefined) throw new EinsoraError('not_found', { what: `workload ${workload}` });
+  return row;
+}
+
+export function idempotencyOf(c: Context<ApiEnv>, body: unknown): IdempotencyKey {
+  const key = c.req.header('idempotency-key');
+  if (key === undefined) return null;
+  const request_hash = digest(JSON.stringify([c.req.method, c.req.path, body]));
+  return { principal: c.get('principal').user_id, key, request_hash };
+}
+
+export function unwrap<Result>(done: Idempotent<Result>): Result {
+  if (done.outcome === 'idempotency_key_reused') throw new EinsoraError('idempotency_key_reused');
+  return done.result;
+}
+
+function changeArgs(deps: ApiDeps, c: Context<ApiEnv>): ChangeArgs {
+  const { tenant_id, user_name } = c.get('principal');
+  return {
+    tenant_id,
+    workload: c.req.param('workload') ?? '',
+    actor: `user:${user_name}`,
+    request_id: c.env.facts.request_id,
+    now: deps.clock.now(),
+    idempotency: idempotencyOf(c, null),
+  };
+}
+
+function readCursor(cursor: string): { created_at: number; id: string } {
+  const match = /^(\d{1,16})\.([0-9a-z]{26})$/.exec(cursor);
+  if (!match?.[1] || !match[2]) throw new EinsoraError('bad_request', { problem: 'cursor' });
+  return { created_at: Number(match[1]), id: match[2] };
+}
+
+function readNumber(cursor: string): number {
+  if (!/^\d{1,15}$/.test(cursor)) throw new EinsoraError('bad_request', { problem: 'cursor' });
+  return Number(cursor);
+}

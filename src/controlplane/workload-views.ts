@@ -1,0 +1,139 @@
+/**
+ * Workloads, plans, events and keys as the API shows them.
+ *
+ * Invariants: what was last proven is never dressed up as fresh (`heard_of`); no hash, no internal row
+ * leaves here.
+ */
+import type { Presence } from '../backends/agent/presence.ts';
+import type {
+  EndpointKey,
+  Plan,
+  ReasonBody,
+  Workload,
+  WorkloadEvent,
+} from '../contract/workloads.ts';
+import { place } from '../core/placement.ts';
+import { type Details, fixOf, isReasonCode, type ReasonCode, sentenceOf } from '../core/reasons.ts';
+import { type DriverName, hostSees } from '../core/trust.ts';
+import type { MachineView, WorkloadSpec } from '../core/workload.ts';
+import { userNames } from '../store/accounts.ts';
+import type { EventRow, WorkloadRow } from '../store/events.ts';
+import type { KeyRow } from '../store/keys.ts';
+import type { EinsoraStore } from '../store/transactions.ts';
+import { currentRuns, placesBefore } from '../store/workloads.ts';
+import type { SpecResult } from './request-spec.ts';
+
+export type ViewDeps = {
+  store: EinsoraStore;
+  presence: Presence;
+  /** Where an OpenAI client points. */
+  gateway_url: () => string;
+};
+
+export async function workloadViews(deps: ViewDeps, rows: WorkloadRow[]): Promise<Workload[]> {
+  const ids = rows.map((row) => row.id);
+  const runs = await deps.store.read(currentRuns, { workload_ids: ids });
+  const creators = [...new Set(rows.map((row) => row.creator_id))];
+  const users = await deps.store.read(userNames, { ids: creators });
+  const views: Workload[] = [];
+  for (const row of rows) {
+    const run = runs.find((entry) => entry.workload_id === row.id);
+    const waits = row.state === 'queued' || row.state === 'pending';
+    const before = waits ? await deps.store.read(placesBefore, row) : null;
+    views.push({
+      id: row.id,
+      ...(JSON.parse(row.spec) as WorkloadSpec),
+      name: row.name,
+      state: row.state,
+      intent: row.intent,
+      park_cause: row.park_cause as Workload['park_cause'],
+      reason: reasonBody(row.code, JSON.parse(row.details) as Details, row.name),
+      queue_place: before === null ? null : before + 1,
+      placement: run === undefined ? null : placementOf(run),
+      host_sees: run === undefined ? null : hostSees(run.driver as DriverName),
+      heard_of: run === undefined || deps.presence.isOnline(run.machine_id),
+      last_heard_at: run === undefined ? null : deps.presence.lastHeardAt(run.machine_id),
+      stages: run === undefined ? [] : deps.presence.stages(run),
+      restarts: Math.max(0, row.attempts),
+      created_at: row.created_at,
+      created_by: users.find((user) => user.id === row.creator_id)?.name ?? row.creator_id,
+      state_since: row.state_since,
+      revision: row.revision,
+      url: row.kind === 'endpoint' ? deps.gateway_url() : null,
+    });
+  }
+  return views;
+}
+
+export async function workloadView(deps: ViewDeps, row: WorkloadRow): Promise<Workload> {
+  const [view] = await workloadViews(deps, [row]);
+  if (view === undefined) throw new Error('a view of one row is one view');
+  return view;
+}
+
+function placementOf(run: {
+  machine_id: string;
+  machine_name: string;
+  driver: string;
+  isolation: 'strong' | 'weak';
+  placed_class: string;
+  run_epoch: number;
+}): Workload['placement'] {
+  const { machine_id, machine_name, driver, isolation, placed_class, run_epoch } = run;
+  return { machine_id, machine_name, driver, isolation, placed_class, run_epoch };
+}
+
+export function planView(asked: SpecResult, tenant_id: string, machines: MachineView[]): Plan {
+  const decision = place(asked.spec, tenant_id, machines);
+  return {
+    asked: asked.spec,
+    defaults: asked.defaults,
+    chosen: decision.chosen,
+    host_sees: decision.chosen === null ? null : hostSees(decision.chosen.driver),
+    reason: reasonBody(decision.code, { machines: machines.length }, asked.spec.name),
+    machines_not_chosen: decision.refusals.map((refusal) => ({
+      machine_name: refusal.machine_name,
+      code: refusal.code,
+      message: sentenceOf(refusal.code, refusal.details),
+      fix: fixOf(refusal.code, refusal.details),
+    })),
+    classes_not_chosen: asked.classes_not_chosen,
+  };
+}
+
+export function eventView(row: EventRow, name: string): WorkloadEvent {
+  const details = JSON.parse(row.details) as Record<string, unknown>;
+  return {
+    number: row.number,
+    at: row.at,
+    kind: row.kind,
+    from_state: row.from_state,
+    to_state: row.to_state,
+    code: row.code,
+    message: eventMessage(row, details as Details, name),
+    actor: row.actor,
+    request_id: row.request_id,
+    details,
+  };
+}
+
+function eventMessage(row: EventRow, details: Details, name: string): string {
+  if (row.event === 'place') {
+    return `Placed on ${details.machine} by ${details.driver} as ${details.placed_class}.`;
+  }
+  if (row.event === 'ready') return 'It answered.';
+  if (row.event === 'parked') return 'Nothing of it runs any more.';
+  if (row.event === 'removed') return 'Nothing of it is left.';
+  return row.code === null ? (row.event ?? 'note') : sentenceOf(row.code, { name, ...details });
+}
+
+export function keyView(row: KeyRow): EndpointKey {
+  const { id, workload_id, last_four, created_at, expires_at, revoked_at } = row;
+  return { id, workload_id, last_four, created_at, expires_at, revoked_at };
+}
+
+function reasonBody(code: string | null, details: Details, name: string): ReasonBody | null {
+  if (code === null || !isReasonCode(code)) return null;
+  const filled = { name, ...details };
+  return { code, message: sentenceOf(code as ReasonCode, filled), fix: fixOf(code, filled) };
+}

@@ -1,0 +1,105 @@
+/**
+ * Records for the fake API, as the contract has them.
+ */
+import type { Plan, Stage, Workload, WorkloadEvent } from '../../src/contract/workloads.ts';
+
+export const now_ms = Date.UTC(2026, 0, 2, 12, 0, 0);
+
+const gib = 2 ** 30;
+
+const asked = {
+  kind: 'endpoint',
+  name: 'smollm2-135m',
+  region: 'local',
+  accelerator: null,
+  gpu_class: null,
+  gpu_count: 0,
+  cpu_millis: 1000,
+  memory_bytes: 2 * gib,
+  disk_bytes: 0,
+  model: 'smollm2-135m',
+  model_params: {},
+} as const;
+
+const placement = {
+  machine_id: 'm1',
+  machine_name: 'box1',
+  driver: 'linux-native',
+  isolation: 'weak',
+  placed_class: 'cpu-1c-2g',
+} as const;
+
+export const plan: Plan = {
+  asked,
+  defaults: ['name', 'region', 'gpu_class', 'cpu_millis', 'memory_bytes'],
+  chosen: placement,
+  host_sees: 'everything: files, memory, prompts and answers',
+  reason: null,
+  machines_not_chosen: [
+    {
+      machine_name: 'box2',
+      code: 'accelerator_missing',
+      message: 'box2 has no apple accelerator.',
+      fix: 'einsora doctor',
+    },
+  ],
+  classes_not_chosen: [{ gpu_class: 'cpu-8c-32g', why: 'larger than needed' }],
+};
+
+/** A running endpoint, but for what is given. */
+export function workload(changes: Partial<Workload> = {}): Workload {
+  return {
+    id: 'w1',
+    ...asked,
+    model_params: {},
+    state: 'running',
+    intent: 'running',
+    park_cause: 'none',
+    reason: null,
+    queue_place: null,
+    placement: { ...placement, run_epoch: 1 },
+    host_sees: 'everything: files, memory, prompts and answers',
+    heard_of: true,
+    last_heard_at: now_ms - 1000,
+    stages: [],
+    restarts: 0,
+    created_at: now_ms - 3600_000,
+    created_by: 'owner',
+    state_since: now_ms - 180_000,
+    revision: 1,
+    url: null,
+    ...changes,
+  };
+}
+
+export function placed(run_epoch = 1): Workload['placement'] {
+  return { ...placement, run_epoch };
+}
+
+export function stage(name: Stage['name'], changes: Partial<Stage> = {}): Stage {
+  return {
+    name,
+    state: 'running',
+    duration_ms: 0,
+    done_bytes: null,
+    total_bytes: null,
+    note: null,
+    ...changes,
+  };
+}
+
+export function event(number: number, changes: Partial<WorkloadEvent> = {}): WorkloadEvent {
+  return {
+    number,
+    at: now_ms - 60_000,
+    kind: 'state',
+    from_state: null,
+    to_state: 'pending',
+    code: null,
+    message: 'Recorded.',
+    actor: 'owner',
+    request_id: null,
+    details: {},
+    ...changes,
+  };
+}

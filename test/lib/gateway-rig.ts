@@ -1,0 +1,154 @@
+/**
+ * A gateway behind a real HTTP server, in front of a scriptable engine, for tests.
+ *
+ * Invariants: one tenant with the endpoint `smol` and a good key, unless the test says otherwise;
+ * all that the gateway logs is kept; `close` leaves nothing open.
+ */
+import { Agent, createServer, request as httpRequest, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { makeToken } from '../../src/core/token.ts';
+import { createGateway, type Gateway, type GatewayOptions } from '../../src/gateway/gateway.ts';
+import type { GatewayKey } from '../../src/gateway/key.ts';
+import type { Log, LogFields } from '../../src/lib/log.ts';
+import { digest } from '../../src/lib/secret.ts';
+import { type ManualClock, manualClock, startUpstream, type Upstream } from './upstream.ts';
+
+export const good_key = makeToken('ept_', new Uint8Array(32).fill(1));
+export const run = { workload_id: 'w'.repeat(26), replica: 0, run_epoch: 1 };
+export const target = {
+  ok: true,
+  run,
+  machine_id: 'm1',
+  machine_name: 'desk',
+  placed_class: 'cpu-1',
+  name: 'smol',
+} as const;
+export const storedKey: GatewayKey = {
+  id: 'k1',
+  tenant_id: 't1',
+  workload_id: null,
+  expires_at: null,
+  revoked_at: null,
+};
+
+export type Rig = {
+  url: string;
+  upstream: Upstream;
+  gateway: Gateway;
+  clock: ManualClock;
+  logged: (LogFields & { message: string })[];
+  /** Resolves when the gateway is through with as many requests as were begun. */
+  settled(): Promise<void>;
+  close(): Promise<void>;
+};
+
+export async function startRig(changes: Partial<GatewayOptions> = {}): Promise<Rig> {
+  const upstream = await startUpstream();
+  const clock = manualClock();
+  const logged: Rig['logged'] = [];
+  const gateway = createGateway({
+    findKey: async (key_digest) => (key_digest === digest(good_key) ? storedKey : null),
+    findTarget: async (_key, model) =>
+      model === 'smol' ? target : { ok: false, code: 'not_found', details: {} },
+    listModels: async () => [{ id: 'smol', created_at: 1_700_000_000_123 }],
+    dial: () => upstream.dial(),
+    clock,
+    log: keepingLog(logged, {}),
+    region: 'home',
+    ...changes,
+  });
+  const work = new Set<Promise<void>>();
+  let count = 0;
+  const server = createServer((request, response) => {
+    count += 1;
+    const one = gateway.handle(request, response, { request_id: `r${count}` });
+    work.add(one);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    upstream,
+    gateway,
+    clock,
+    logged,
+    settled: async () => {
+      await Promise.all(work);
+    },
+    async close() {
+      await gateway.close();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await upstream.close();
+    },
+  };
+}
+
+function keepingLog(into: Rig['logged'], bound: LogFields): Log {
+  const keep = (fields: LogFields, message: string) => {
+    into.push({ ...bound, ...fields, message });
+  };
+  const child = (fields: LogFields) => keepingLog(into, { ...bound, ...fields });
+  return { debug: keep, info: keep, warn: keep, error: keep, child };
+}
+
+export type Sent = {
+  method?: string;
+  path?: string;
+  headers?: Record<string, string | string[]>;
+  body?: unknown;
+};
+
+/** Sends a request; resolves at the headers of the answer. */
+export function open(rig: Rig, sent: Sent = {}): Promise<IncomingMessage> & { leave(): void } {
+  const { body = { model: 'smol', stream: true, messages: [] }, path } = sent;
+  const raw = typeof body === 'string' || body instanceof Uint8Array;
+  const request = httpRequest(rig.url, {
+    path: path ?? '/v1/chat/completions',
+    method: sent.method ?? 'POST',
+    agent: new Agent(),
+    headers: {
+      Authorization: `Bearer ${good_key}`,
+      'Content-Type': 'application/json',
+      ...sent.headers,
+    },
+  });
+  const answer = new Promise<IncomingMessage>((resolve, reject) => {
+    request.on('response', resolve);
+    request.on('error', reject);
+  });
+  answer.catch(() => {});
+  request.end(raw ? body : JSON.stringify(body));
+  return Object.assign(answer, { leave: () => void request.destroy() });
+}
+
+export type Got = {
+  status: number;
+  headers: IncomingMessage['headers'];
+  bytes: Buffer;
+  text: string;
+  /** Did the body end as it should, or did the connection break? */
+  whole: boolean;
+};
+
+/** Reads an answer to its end, of whichever kind. */
+export async function readAll(answer: IncomingMessage): Promise<Got> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of answer) chunks.push(chunk);
+  } catch {
+    // A broken body is a finding, told by `complete`.
+  }
+  const bytes = Buffer.concat(chunks);
+  const { statusCode = 0, headers, complete } = answer;
+  return { status: statusCode, headers, bytes, text: bytes.toString('utf8'), whole: complete };
+}
+
+export async function send(rig: Rig, sent: Sent = {}): Promise<Got> {
+  return readAll(await open(rig, sent));
+}
+
+/** The error of an answer in OpenAI's shape. */
+export function errorOf(got: Got): Record<string, unknown> {
+  return JSON.parse(got.text).error;
+}
