@@ -6,8 +6,8 @@
  * deadlines are by progress, so a slow disk is no failure and a hang is one.
  */
 import { statSync } from 'node:fs';
-import { formatDuration, formatMemory } from '../core/format.ts';
 import type { EndpointSpec } from '../contract/sync.ts';
+import { formatDuration, formatMemory } from '../core/format.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import type { RunKey } from '../core/run.ts';
 import type { BwrapBringer } from '../drivers/bwrap.ts';
@@ -56,7 +56,11 @@ export type EndpointDeps = {
 
 export type Outcome = { ok: true } | { ok: false; code: ReasonCode; details: Details };
 
-const failure = (code: ReasonCode, details: Details = {}): Outcome => ({ ok: false, code, details });
+const failure = (code: ReasonCode, details: Details = {}): Outcome => ({
+  ok: false,
+  code,
+  details,
+});
 
 /** Brings what is missing, checks the model, and starts the engine. Not yet ready when it resolves. */
 export async function startEndpoint(

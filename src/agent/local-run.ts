@@ -2,8 +2,8 @@
  * A run as this machine's agent knows it, between the driver's facts and the control plane's wishes.
  */
 import type { DesiredRun, ObservedRun } from '../contract/sync.ts';
-import { type RunExit, type RunKey, runName } from '../core/run.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
+import { type RunExit, type RunKey, runName } from '../core/run.ts';
 import type { Stages } from './stages.ts';
 
 export type Phase = ObservedRun['state'];

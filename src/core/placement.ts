@@ -65,6 +65,7 @@ function judge(spec: WorkloadSpec, tenant_id: string, machine: MachineView): Ver
   const name = { machine: machine.name };
   const able = machine.drivers.filter((entry) => entry.kinds.includes(spec.kind));
   if (machine.region !== spec.region) return { code: 'no_machine_matches', details: name };
+  if (machine.drivers.length === 0) return { code: 'machine_starting', details: name };
   if (able.length === 0) return { code: 'driver_missing', details: { ...name, kind: spec.kind } };
   const trust = trustLevel(tenant_id, machine);
   const trusted = able.filter((entry) => mayRun(trust, entry.driver, machine.sharing));

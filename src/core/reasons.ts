@@ -225,6 +225,21 @@ export const reasons = {
     sentence: '{machine} was restarted, which ended it.',
     fix: null,
   },
+  engine_refused: {
+    status: 409,
+    sentence: 'The engine is up but answered its first question with {status}: {why}.',
+    fix: 'einsora logs {name}',
+  },
+  agent_failed: {
+    status: 409,
+    sentence: 'The agent could not go on: {why}.',
+    fix: 'einsora doctor',
+  },
+  machine_starting: {
+    status: 409,
+    sentence: '{machine} is still looking at what it has.',
+    fix: null,
+  },
   run_vanished: {
     status: 409,
     sentence: 'Its process is gone and nobody saw it end.',

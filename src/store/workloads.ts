@@ -254,3 +254,12 @@ export const placesBefore: Query<{ created_at: number; id: string }, number> = a
   );
   return found?.count ?? 0;
 };
+
+/** Names of what has a run that is not proven gone. */
+export const listRunningNames: Query<Record<string, never>, string[]> = async (sql) => {
+  const rows = await sql.all<Row & { name: string }>(
+    `select w.name from workloads w join runs r on r.workload_id = w.id
+     where r.ended_at is null and w.state in ('provisioning', 'running') order by w.name`,
+  );
+  return rows.map((row) => row.name);
+};

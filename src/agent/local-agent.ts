@@ -1,0 +1,145 @@
+/**
+ * Solo's own machine: an agent in this process, through the same sync handler that a remote one calls.
+ *
+ * Invariants: nothing here knows of the store; the sim driver exists in dev mode only; what the agent
+ * keeps on disk lies below the data folder and is adopted at the next start.
+ */
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { EinsoraError } from '../contract/errors.ts';
+import { type RunKey, runName } from '../core/run.ts';
+import { createBwrapFinder } from '../drivers/bwrap.ts';
+import type { Driver, DriverProbe } from '../drivers/driver.ts';
+import { createNativeDriver } from '../drivers/native/native.ts';
+import { missingDrivers, suits } from '../drivers/registry.ts';
+import type { Clock } from '../lib/clock.ts';
+import { exec } from '../lib/exec.ts';
+import { describeError, type Log } from '../lib/log.ts';
+import type { Random } from '../lib/random.ts';
+import { resolveModel } from '../models/source.ts';
+import { createLlamaCpp } from '../runtimes/llama-cpp.ts';
+import { createAgent, type Transport } from './agent.ts';
+import { patience } from './endpoint-run.ts';
+import { takeInventory } from './inventory/inventory.ts';
+import type { Offer } from './inventory/offer.ts';
+import { openJournal } from './journal.ts';
+
+export type LocalAgentOptions = {
+  data_dir: string;
+  cache_dir: string;
+  machine_id: string;
+  transport: Transport;
+  offer: Offer;
+  /** For package clients. */
+  env: Record<string, string>;
+  /** Allows the sim driver in place of real ones. */
+  dev: boolean;
+  clock: Clock;
+  random: Random;
+  log: Log;
+};
+
+const bring_bwrap_ms = 60_000;
+
+export function startLocalAgent(options: LocalAgentOptions) {
+  const { data_dir, cache_dir, machine_id, transport, env, clock, random, log } = options;
+  const platform = `${process.platform}-${process.arch}`;
+  const tools = { tools_folder: join(cache_dir, 'tools'), platform, env, clock, random };
+  const bwrap = createBwrapFinder(tools);
+  const here = openDrivers(options, bwrap);
+  const journal = openJournal(join(data_dir, 'agent', 'journal'), log);
+
+  async function inventory() {
+    // It is small, and without it nothing runs: brought before the machine says what it can do.
+    if (here.has('linux-native') && 'missing' in (await bwrap.find())) {
+      await bwrap.install(() => {}, AbortSignal.timeout(bring_bwrap_ms));
+    }
+    const probes = await Promise.all([...here.values()].map(probeOf));
+    return takeInventory({
+      probes: [...probes, ...missingDrivers(process.platform)],
+      exec,
+      clock,
+      folder: data_dir,
+      offer: options.offer,
+      host_name: hostname(),
+    });
+  }
+
+  const agent = createAgent({
+    transport,
+    drivers: here,
+    endpoint: {
+      bwrap,
+      runtime: createLlamaCpp(tools),
+      resolveModel: (model, onProgress, signal) =>
+        resolveModel(model, {
+          ...{ platform, env, clock, random, onProgress, signal },
+          models_folder: join(cache_dir, 'models'),
+        }),
+      clock,
+      patience,
+    },
+    journal,
+    inventory,
+    boot_id: bootId(),
+    clock,
+    log,
+  });
+  return { agent, backend: localBackend(machine_id, journal, here) };
+}
+
+function openDrivers(
+  options: LocalAgentOptions,
+  bwrap: ReturnType<typeof createBwrapFinder>,
+): Map<string, Driver> {
+  const { data_dir, machine_id, clock, random, log } = options;
+  const here = new Map<string, Driver>();
+  if (suits('linux-native', process.platform)) {
+    const folder = join(data_dir, 'runs');
+    const native = { folder, install_id: machine_id, bwrap, clock, random, log };
+    here.set('linux-native', createNativeDriver(native));
+  }
+  return here;
+}
+
+async function probeOf(driver: Driver): Promise<DriverProbe> {
+  try {
+    return await driver.probe();
+  } catch (error) {
+    const message = `its probe failed: ${describeError(error)}`;
+    return {
+      driver: driver.name,
+      ready: false,
+      reason: null,
+      findings: [{ check: driver.name, status: 'missing', message, fix: 'einsora doctor' }],
+    };
+  }
+}
+
+/** Streams and output of this machine's runs, straight from its drivers. */
+function localBackend(
+  machine_id: string,
+  journal: ReturnType<typeof openJournal>,
+  here: Map<string, Driver>,
+) {
+  const driverOf = (asked: string, run: RunKey): Driver => {
+    const driver = asked === machine_id ? here.get(journal.read(run)?.driver ?? '') : undefined;
+    if (driver === undefined) throw new EinsoraError('not_found', { what: `run ${runName(run)}` });
+    return driver;
+  };
+  return {
+    dial: async (machine: string, run: RunKey, port_name: string) =>
+      driverOf(machine, run).dial(run, port_name),
+    logs: async (machine: string, run: RunKey, offset: number, limit: number) =>
+      driverOf(machine, run).logs(run, offset, limit),
+  };
+}
+
+function bootId(): string {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    return 'unknown';
+  }
+}

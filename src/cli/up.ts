@@ -1,0 +1,98 @@
+/**
+ * `einsora up`: the whole of Solo in one process, until Ctrl-C.
+ *
+ * Invariants: it serves before it looks around, so that the page is there at once; Ctrl-C stops the
+ * control plane and says which workloads go on; a second Ctrl-C ends the process at once; a store
+ * that can no longer be trusted ends it too, so that no answer is given that may be untrue.
+ */
+
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { systemClock } from '../lib/clock.ts';
+import { writeDurably } from '../lib/files.ts';
+import { openLog } from '../lib/log.ts';
+import { systemRandom } from '../lib/random.ts';
+import type { Config } from './config.ts';
+import { packageEnv } from './config.ts';
+import { exitCode } from './exit-codes.ts';
+import { type Io, processIo } from './io.ts';
+import { programVersion } from './version.ts';
+
+export type UpOptions = {
+  port?: number;
+  open: boolean;
+  offerCpu?: number;
+  offerMemory?: number;
+  dev?: boolean;
+};
+
+const default_port = 4600;
+
+export async function up(
+  options: UpOptions,
+  config: Config,
+  io: Io = processIo(),
+): Promise<number> {
+  const { startSystem } = await import('../controlplane/system.ts');
+  const { data_dir } = config;
+  const log_path = join(data_dir, 'einsora.log');
+  const system = await startSystem({
+    data_dir,
+    cache_dir: config.cache_dir,
+    port: options.port ?? default_port,
+    offer: {
+      cpu_millis: options.offerCpu === undefined ? null : Math.round(options.offerCpu * 1000),
+      memory_bytes: options.offerMemory ?? null,
+    },
+    env: packageEnv(),
+    dev: options.dev === true,
+    clock: systemClock,
+    random: systemRandom,
+    log: openLog({ level: config.log_level, destination: log_path }),
+  });
+  const place = join(data_dir, 'control-plane.json');
+  const { url } = system;
+  const facts = { url, pid: process.pid, version: programVersion() };
+  writeDurably(place, JSON.stringify(facts));
+  const link = await system.signInLink();
+  const say = (line: string) => io.stderr.write(`${line}\n`);
+  io.stdout.write(`Einsora serves at ${url}\n`);
+  say(`  sign in   ${link}`);
+  say(`  data      ${data_dir}   log ${log_path}`);
+  if (!system.ipv6) say('  note      this machine has no IPv6; only 127.0.0.1 is served');
+  const opened = options.open && (await io.openPage(link));
+  say(opened ? '  browser   opened' : '  browser   open the sign-in link above (it works once)');
+  void system.agent.known.then(() => {
+    say('  ready     einsora launch endpoint smollm2-135m');
+    say('Ctrl-C stops the control plane; workloads go on.');
+  });
+  const why = await untilStopped(system.failed);
+  if (why === 'failed') {
+    say('The store can no longer be written safely; ending. See the log, then: bin/einsora up');
+    return exitCode('failed');
+  }
+  const going_on = await system.runningNames();
+  await system.stop();
+  rmSync(place, { force: true });
+  say(`\nThe control plane has stopped. ${goingOn(going_on)}`);
+  return exitCode('ok');
+}
+
+function untilStopped(failed: Promise<unknown>): Promise<'asked' | 'failed'> {
+  return new Promise((resolve) => {
+    let asked = 0;
+    const onSignal = () => {
+      asked += 1;
+      if (asked > 1) process.exit(exitCode('interrupted'));
+      resolve('asked');
+    };
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+    void failed.then(() => resolve('failed'));
+  });
+}
+
+function goingOn(names: string[]): string {
+  if (names.length === 0) return 'No workload is running.';
+  const list = names.slice(0, 10).join(', ');
+  return `Still running: ${list}${names.length > 10 ? ', …' : ''}. Come back with: bin/einsora up`;
+}

@@ -1,0 +1,144 @@
+/**
+ * The listeners, and who answers what: gateway paths, pages, the API.
+ *
+ * Invariants: loopback only, on 127.0.0.1 and ::1 at the same port (a taken port is fatal, so that
+ * nobody else can sit on the other family; no IPv6 at all is only said); the host is judged first;
+ * each request has an id of ours, on its answer and on its line in the log.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { getRequestListener } from '@hono/node-server';
+import { EinsoraError } from '../contract/errors.ts';
+import { limits } from '../contract/limits.ts';
+import { gatewayPrefixes } from '../contract/routes.ts';
+import { makeId } from '../core/ids.ts';
+import type { Gateway } from '../gateway/gateway.ts';
+import type { Clock } from '../lib/clock.ts';
+import { isErrno } from '../lib/files.ts';
+import type { Log } from '../lib/log.ts';
+import type { Random } from '../lib/random.ts';
+import type { Api } from './api.ts';
+import { isOwnHost } from './hosts.ts';
+import { servePage } from './page.ts';
+
+export type ServerDeps = {
+  api: Api;
+  gateway: Gateway;
+  clock: Clock;
+  random: Random;
+  log: Log;
+};
+
+export type Listening = { port: number; ipv6: boolean; close(): Promise<void> };
+
+export async function listen(port: number, deps: ServerDeps): Promise<Listening> {
+  const bound = { port };
+  const first = open(deps, bound);
+  await bind(first, port, '127.0.0.1');
+  bound.port = (first.address() as AddressInfo).port;
+  const second = open(deps, bound);
+  let ipv6 = true;
+  try {
+    await bind(second, bound.port, '::1');
+  } catch (error) {
+    if (error instanceof EinsoraError) {
+      first.close();
+      throw error;
+    }
+    ipv6 = false;
+  }
+  return {
+    port: bound.port,
+    ipv6,
+    async close() {
+      await Promise.all([shut(first), ipv6 ? shut(second) : undefined]);
+    },
+  };
+}
+
+function open(deps: ServerDeps, bound: { port: number }): Server {
+  let open_requests = 0;
+  // The API's listener reads who is asking from here: the id and the log of this very request.
+  const facts = new WeakMap<IncomingMessage, { request_id: string; log: Log }>();
+  const serveApi = getRequestListener(
+    (request, env) => {
+      const { incoming } = env as { incoming: IncomingMessage };
+      return deps.api.fetch(request, { facts: facts.get(incoming) });
+    },
+    { overrideGlobalObjects: false },
+  );
+  return createServer(
+    {
+      requestTimeout: 0,
+      headersTimeout: limits.request_headers_ms,
+      maxHeaderSize: limits.header_bytes,
+      keepAliveTimeout: 30_000,
+    },
+    (request, response) => {
+      const request_id = makeId(deps.clock.now(), deps.random.bytes(10));
+      const log = deps.log.child({ request_id });
+      const began = deps.clock.monotonic();
+      const path = (request.url ?? '').split('?', 1)[0] ?? '';
+      harden(response, request_id);
+      if (!isOwnHost(request, bound.port)) {
+        return refuse(response, new EinsoraError('wrong_host'), request_id);
+      }
+      if (open_requests >= limits.requests_at_once) {
+        return refuse(response, new EinsoraError('too_many_requests'), request_id);
+      }
+      open_requests += 1;
+      const entry = { request_id, log };
+      response.once('close', () => {
+        open_requests -= 1;
+        const duration_ms = Math.round(deps.clock.monotonic() - began);
+        const { method } = request;
+        entry.log.info({ method, path, status: response.statusCode, duration_ms }, 'request');
+      });
+      if (isGatewayPath(path)) return void deps.gateway.handle(request, response, { request_id });
+      if (servePage(request, response, path)) return;
+      facts.set(request, entry);
+      void serveApi(request, response);
+    },
+  );
+}
+
+export function isGatewayPath(path: string): boolean {
+  return gatewayPrefixes.some(
+    (prefix) => path === prefix || path.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`),
+  );
+}
+
+function harden(response: ServerResponse, request_id: string): void {
+  response.setHeader('x-request-id', request_id);
+  response.setHeader('x-content-type-options', 'nosniff');
+  response.setHeader('referrer-policy', 'no-referrer');
+  response.setHeader('cross-origin-resource-policy', 'same-origin');
+  response.setHeader('cache-control', 'no-store');
+}
+
+function refuse(response: ServerResponse, error: EinsoraError, request_id: string): void {
+  const body = JSON.stringify(error.body(request_id));
+  response.writeHead(error.status, {
+    'content-type': 'application/json; charset=utf-8',
+    connection: 'close',
+  });
+  response.end(body);
+}
+
+function bind(server: Server, port: number, address: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error) => {
+      const taken = isErrno(error, 'EADDRINUSE') || isErrno(error, 'EACCES');
+      const suggestion = port < 1024 ? 4600 : port + 1;
+      reject(taken ? new EinsoraError('port_in_use', { port, address, suggestion }, error) : error);
+    });
+    server.listen({ port, host: address, ipv6Only: address === '::1' }, () => resolve());
+  });
+}
+
+function shut(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

@@ -1,0 +1,207 @@
+/**
+ * The composition root: every part of a control plane, put together once, and taken apart in order.
+ *
+ * Invariants: one control plane a data folder (an OS lock that dies with the process); it serves
+ * only after the store is migrated and ready; stopping it leaves every workload as it is.
+ */
+import { statSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
+import { join } from 'node:path';
+import type { Agent, Transport } from '../agent/agent.ts';
+import { createPresence } from '../backends/agent/presence.ts';
+import { createSync } from '../backends/agent/sync.ts';
+import { EinsoraError } from '../contract/errors.ts';
+import { makeId } from '../core/ids.ts';
+import { createGateway } from '../gateway/gateway.ts';
+import type { Clock } from '../lib/clock.ts';
+import { isErrno, makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
+import type { Log } from '../lib/log.ts';
+import type { Random } from '../lib/random.ts';
+import { readIdentity } from '../store/accounts.ts';
+import { lockFolder, openSqliteStore } from '../store/sqlite.ts';
+import { type EinsoraStore, transactions } from '../store/transactions.ts';
+import { listRunningNames } from '../store/workloads.ts';
+import { createApi } from './api.ts';
+import { createProofs, type Proofs } from './auth/proofs.ts';
+import { createController } from './controller.ts';
+import { type Listening, listen } from './server.ts';
+import { createTargets } from './targets.ts';
+
+export type SystemOptions = {
+  data_dir: string;
+  cache_dir: string;
+  port: number;
+  /** What the machine offers; null for the default reserve. */
+  offer: { cpu_millis: number | null; memory_bytes: number | null };
+  /** For package clients. */
+  env: Record<string, string>;
+  /** Allows the sim driver in place of real ones. */
+  dev: boolean;
+  clock: Clock;
+  random: Random;
+  log: Log;
+};
+
+export type System = {
+  url: string;
+  ipv6: boolean;
+  /** Names of the workloads that go on without it. */
+  runningNames(): Promise<string[]>;
+  /** The in-process agent of this machine. */
+  agent: Agent;
+  /** A link that signs one browser in, once. */
+  signInLink(): Promise<string>;
+  /** Rejects nothing; resolves when the store can no longer be trusted. */
+  failed: Promise<unknown>;
+  /** Stops serving; the workloads go on. */
+  stop(): Promise<void>;
+};
+
+export async function startSystem(options: SystemOptions): Promise<System> {
+  const { data_dir, clock, random, log } = options;
+  prepareFolder(data_dir);
+  const lock = lockFolder(data_dir);
+  if (lock === null) {
+    const other = readIfThere(join(data_dir, 'control-plane.json')) ?? '{}';
+    const { url = 'starting' } = JSON.parse(other) as { url?: string };
+    throw new EinsoraError('data_dir_in_use', { data_dir, url });
+  }
+  const store = await openStore(data_dir, log).catch((error) => {
+    lock.release();
+    throw error;
+  });
+  const identity = await setUp(store, options);
+  const proofs = createProofs({ store, clock, random, data_dir });
+  const serving = await serve(options, store, proofs, identity).catch(async (error) => {
+    await store.close();
+    lock.release();
+    throw error;
+  });
+  return {
+    ...serving,
+    runningNames: () => store.read(listRunningNames, {}),
+    failed: store.failed,
+    signInLink: async () => {
+      const secret = await proofs.makeSignInLink(identity.user_id);
+      return `${serving.url}/sign-in#t=${secret.reveal()}`;
+    },
+    async stop() {
+      await serving.stop();
+      await store.close();
+      lock.release();
+    },
+  };
+}
+
+type Identity = Awaited<ReturnType<typeof setUp>>;
+
+async function serve(
+  options: SystemOptions,
+  store: EinsoraStore,
+  proofs: Proofs,
+  identity: Identity,
+) {
+  const { data_dir, clock, random, log } = options;
+  const presence = createPresence(clock);
+  let listening: Listening | null = null;
+  const url = () => `http://localhost:${listening?.port ?? options.port}`;
+  const sync = createSync({ store, clock, log, presence, changed: () => controller.wake() });
+  const controller = createController({ store, clock, log, presence, placed: () => sync.wake() });
+  // The one place outside the command line that starts an agent: Solo's own machine (ADR-0016).
+  const { startLocalAgent } = await import('../agent/local-agent.ts');
+  const { machine_id } = identity;
+  const transport: Transport = {
+    hello: (words) => sync.hello(machine_id, words),
+    sync: (report, signal) => sync.sync(machine_id, report, signal),
+  };
+  const local = startLocalAgent({ ...options, machine_id, transport });
+  const targets = createTargets(store);
+  const gateway = createGateway({
+    ...targets,
+    dial: (run, machine_id, port_name) => local.backend.dial(machine_id, run, port_name),
+    clock,
+    log,
+    region: 'local',
+  });
+  const api = createApi({
+    ...{ store, clock, random, presence, proofs, data_dir, fileBytes },
+    backend: local.backend,
+    gateway_url: () => `${url()}/v1`,
+    cookieName: () => `einsora_session_${listening?.port ?? options.port}`,
+    origin: url,
+    wakeController: () => controller.wake(),
+    wakeAgents: () => sync.wake(),
+  });
+  async function stop(): Promise<void> {
+    await listening?.close();
+    await gateway.close();
+    sync.close();
+    await local.agent.stop();
+    await controller.stop();
+  }
+  try {
+    listening = await listen(options.port, { api, gateway, clock, random, log });
+    await proofs.writeOwnerToken(identity.user_id);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { url: url(), ipv6: listening.ipv6, agent: local.agent, stop };
+}
+
+function prepareFolder(data_dir: string): void {
+  try {
+    makePrivateFolder(data_dir);
+    writeDurably(join(data_dir, '.writable'), '');
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    if (isErrno(error, 'ENOSPC')) throw new EinsoraError('store_full', { data_dir }, error);
+    throw new EinsoraError('data_dir_unwritable', { data_dir, why }, error);
+  }
+}
+
+async function openStore(data_dir: string, log: Log): Promise<EinsoraStore> {
+  const transactions_url = new URL('../store/transactions.ts', import.meta.url).href;
+  try {
+    return await openSqliteStore({ folder: data_dir, transactions_url, transactions, log });
+  } catch (error) {
+    const { code, details } = error as { code?: string; details?: Record<string, number> };
+    if (code !== 'data_dir_newer') throw error;
+    throw new EinsoraError('data_dir_newer', { data_dir, ...details }, error);
+  }
+}
+
+/** The deployment's identity, its first operator, and this machine. */
+async function setUp(store: EinsoraStore, options: SystemOptions) {
+  const { clock, random, data_dir } = options;
+  const newId = () => makeId(clock.now(), random.bytes(10));
+  await store.transact('setUp', {
+    tenant_id: newId(),
+    user_id: newId(),
+    user_name: userInfo().username,
+    store_uuid: newId(),
+    now: clock.now(),
+  });
+  const identity = await store.read(readIdentity, {});
+  const path = join(data_dir, 'machine-id');
+  const known = readIfThere(path)?.trim();
+  const machine_id = known || newId();
+  if (!known) writeDurably(path, machine_id);
+  await store.transact('addMachine', {
+    id: machine_id,
+    tenant_id: identity.tenant_id,
+    name: hostname(),
+    region: 'local',
+    now: clock.now(),
+  });
+  return { ...identity, machine_id };
+}
+
+function fileBytes(path: string): number | null {
+  try {
+    const stats = statSync(path);
+    return stats.isFile() ? stats.size : null;
+  } catch {
+    return null;
+  }
+}

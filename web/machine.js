@@ -1,0 +1,104 @@
+// The first page: this machine, what can run here, and why not the rest. Everything it shows comes from
+// the API and is written as text, never as markup.
+const byId = (id) => document.getElementById(id);
+const refresh_ms = 3000;
+
+function element(tag, text, className) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  if (className !== undefined) made.className = className;
+  return made;
+}
+
+const gib = (bytes) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+
+async function ask(path) {
+  const answer = await fetch(path);
+  if (answer.status === 401) throw new Error('signed-out');
+  if (!answer.ok) throw new Error((await answer.json()).error.message);
+  return answer.json();
+}
+
+function finding(mark, title, message, fix) {
+  const item = element('li', undefined, mark);
+  item.append(element('strong', title), element('span', message));
+  if (fix) item.append(element('code', fix));
+  return item;
+}
+
+function showMachine(machine) {
+  byId('machine').hidden = false;
+  byId('machine-name').textContent = machine.name;
+  const { inventory } = machine;
+  if (inventory === null) {
+    byId('facts').replaceChildren(element('dd', 'It is still looking at what it has.'));
+    return;
+  }
+  const facts = [
+    ['System', `${inventory.os} ${inventory.os_version}, ${inventory.arch}`],
+    ['Processor', `${inventory.cpu_model}, ${inventory.cpu_count} cores`],
+    ['Memory', `${gib(inventory.memory_bytes)}, of which Einsora may use ${gib(machine.offered.memory_bytes)}`],
+    ['In use', `${machine.held.cpu_millis / 1000} of ${machine.offered.cpu_millis / 1000} CPU, ${gib(machine.held.memory_bytes)} of memory`],
+    ['GPU', inventory.gpus.length === 0 ? 'none' : inventory.gpus.map((gpu) => gpu.name).join(', ')],
+  ];
+  byId('facts').replaceChildren(
+    ...facts.flatMap(([name, value]) => [element('dt', name), element('dd', value)]),
+  );
+  const can = [];
+  const cannot = [];
+  for (const driver of inventory.drivers) {
+    if (driver.ready) can.push(finding('ok', driver.driver, driver.kinds.join(', ')));
+    else {
+      const missing = driver.findings.find((entry) => entry.status === 'missing');
+      cannot.push(finding('missing', driver.driver, driver.why ?? '', missing?.fix));
+    }
+  }
+  for (const entry of inventory.findings) {
+    if (entry.status === 'ok') continue;
+    cannot.push(finding(entry.status, entry.check, entry.message, entry.fix));
+  }
+  if (can.length === 0) can.push(finding('missing', 'nothing yet', 'see below for why'));
+  byId('can').replaceChildren(...can);
+  byId('cannot').replaceChildren(...cannot);
+}
+
+function row(workload) {
+  const line = element('tr');
+  const place = workload.placement;
+  const why = workload.reason && workload.state !== 'running' ? workload.reason.message : '';
+  const state = workload.queue_place === null ? workload.state : `${workload.state} (place ${workload.queue_place})`;
+  for (const text of [workload.name, state, place?.machine_name ?? '–', place?.isolation ?? '–', why]) {
+    line.append(element('td', text));
+  }
+  line.firstChild.title = workload.host_sees === null ? '' : `The host can see ${workload.host_sees}`;
+  return line;
+}
+
+async function show() {
+  const [me, machines, workloads] = await Promise.all([
+    ask('/v1/me'),
+    ask('/v1/machines'),
+    ask('/v1/workloads?limit=100'),
+  ]);
+  byId('who').textContent = `${me.name}, ${me.role}`;
+  byId('notice').hidden = true;
+  if (machines.items[0]) showMachine(machines.items[0]);
+  byId('workloads').hidden = false;
+  byId('rows').replaceChildren(...workloads.items.map(row));
+  byId('empty').hidden = workloads.items.length > 0;
+}
+
+async function loop() {
+  try {
+    await show();
+  } catch (error) {
+    byId('notice').hidden = false;
+    byId('notice').textContent =
+      error.message === 'signed-out'
+        ? 'You are not signed in. Get a one-time link with: bin/einsora open'
+        : `The control plane does not answer (${error.message}). Start it with: bin/einsora up`;
+  }
+  setTimeout(loop, refresh_ms);
+}
+
+loop();
