@@ -63,7 +63,7 @@ export async function up(
   const opened = options.open && (await io.openPage(link));
   say(opened ? '  browser   opened' : '  browser   open the sign-in link above (it works once)');
   void system.agent.known.then(() => {
-    say('  ready     einsora launch endpoint smollm2-135m');
+    say('  ready     in a second terminal: bin/einsora launch endpoint smollm2-135m');
     say('Ctrl-C stops the control plane; workloads go on.');
   });
   const why = await untilStopped(system.failed);

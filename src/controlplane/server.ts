@@ -60,13 +60,10 @@ function open(deps: ServerDeps, bound: { port: number }): Server {
   let open_requests = 0;
   // The API's listener reads who is asking from here: the id and the log of this very request.
   const facts = new WeakMap<IncomingMessage, { request_id: string; log: Log }>();
-  const serveApi = getRequestListener(
-    (request, env) => {
-      const { incoming } = env as { incoming: IncomingMessage };
-      return deps.api.fetch(request, { facts: facts.get(incoming) });
-    },
-    { overrideGlobalObjects: false },
-  );
+  const serveApi = getRequestListener((request, env) => {
+    const { incoming } = env as { incoming: IncomingMessage };
+    return deps.api.fetch(request, { facts: facts.get(incoming) });
+  });
   return createServer(
     {
       requestTimeout: 0,

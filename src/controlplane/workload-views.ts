@@ -53,7 +53,8 @@ export async function workloadViews(deps: ViewDeps, rows: WorkloadRow[]): Promis
       host_sees: run === undefined ? null : hostSees(run.driver as DriverName),
       heard_of: run === undefined || deps.presence.isOnline(run.machine_id),
       last_heard_at: run === undefined ? null : deps.presence.lastHeardAt(run.machine_id),
-      stages: run === undefined ? [] : deps.presence.stages(run),
+      // While it waits again, what its last run went through is history, not progress.
+      stages: run === undefined || waits ? [] : deps.presence.stages(run),
       restarts: Math.max(0, row.attempts),
       created_at: row.created_at,
       created_by: users.find((user) => user.id === row.creator_id)?.name ?? row.creator_id,

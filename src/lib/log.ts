@@ -20,7 +20,7 @@ const value_limit = 500;
 
 /** Opens a log. `destination` is a file path, or 2 for stderr. */
 export function openLog(options: { level: string; destination: string | number }): Log {
-  const target = pino.destination({ dest: options.destination, sync: true, mkdir: true });
+  const target = pino.destination({ dest: options.destination, sync: true, mkdir: true, mode: 0o600 });
   return wrap(pino({ level: options.level, base: null }, target));
 }
 
