@@ -1,5 +1,6 @@
 /**
- * What the store's bench runs, in the store and in the bare worker alike: a launch in three statements.
+ * What the store's bench runs, in the store and in the bare worker alike: a launch in three
+ * statements.
  */
 import type { Migration } from '../src/store/migrate.ts';
 import type { Sql } from '../src/store/sql.ts';
@@ -7,7 +8,11 @@ import type { Sql } from '../src/store/sql.ts';
 export type Launch = { id: string; now: number };
 
 export const schema = `
-create table launches (id text primary key, state text not null, created_at integer not null) strict;
+create table launches (
+  id text primary key,
+  state text not null,
+  created_at integer not null
+) strict;
 create table launch_events (
   launch_id text not null references launches (id),
   number integer not null,

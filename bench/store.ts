@@ -2,8 +2,8 @@
  * How many durable launches the store takes, beside the disk's own fsync and a bare worker.
  *
  * Each figure is of calls that resolved, so of transactions that are on disk. `ratio_sqlite` is the
- * store against a worker that batches alike and checks nothing (1 is as fast; both at 64 callers, the
- * two taking turns, the median of each).
+ * store against a worker that batches alike and checks nothing (1 is as fast; both at 64 callers,
+ * the two taking turns, the median of each).
  */
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,9 +1,9 @@
 /**
  * One endpoint's run, from nothing to an engine that answers, and then watched until it ends.
  *
- * Invariants: each stage fails with a code of the table of reasons; nothing starts before the disk, the
- * file and the sandbox were looked at; ready means that a real token came, not that a port is open;
- * deadlines are by progress, so a slow disk is no failure and a hang is one.
+ * Invariants: each stage fails with a code of the table of reasons; nothing starts before the disk,
+ * the file and the sandbox were looked at; ready means that a real token came, not that a port is
+ * open; deadlines are by progress, so a slow disk is no failure and a hang is one.
  */
 import { statSync } from 'node:fs';
 import type { EndpointSpec } from '../contract/sync.ts';
@@ -62,7 +62,9 @@ const failure = (code: ReasonCode, details: Details = {}): Outcome => ({
   details,
 });
 
-/** Brings what is missing, checks the model, and starts the engine. Not yet ready when it resolves. */
+/**
+ * Brings what is missing, checks the model, and starts the engine. Not yet ready when it resolves.
+ */
 export async function startEndpoint(
   deps: EndpointDeps,
   run: RunKey,

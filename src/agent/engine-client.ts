@@ -1,7 +1,8 @@
 /**
  * Small HTTP calls to an engine, over a stream that the driver opened.
  *
- * Invariants: bounded in time and size; a failed call is a value; the stream is closed with the call.
+ * Invariants: bounded in time and size; a failed call is a value; the stream is closed with the
+ * call.
  */
 import { request } from 'node:http';
 import type { Duplex } from 'node:stream';

@@ -1,8 +1,8 @@
 /**
  * The agent's journal: what it was asked to run here, written before it acts, one small file a run.
  *
- * Invariants: an entry is on disk before anything of the run starts and gone only after nothing of it
- * is left; a file that cannot be read is left alone and said, never deleted.
+ * Invariants: an entry is on disk before anything of the run starts and gone only after nothing of
+ * it is left; a file that cannot be read is left alone and said, never deleted.
  */
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,8 +1,9 @@
 /**
- * Solo's own machine: an agent in this process, through the same sync handler that a remote one calls.
+ * Solo's own machine: an agent in this process, through the same sync handler that a remote one
+ * calls.
  *
- * Invariants: nothing here knows of the store; the sim driver exists in dev mode only; what the agent
- * keeps on disk lies below the data folder and is adopted at the next start.
+ * Invariants: nothing here knows of the store; the sim driver exists in dev mode only; what the
+ * agent keeps on disk lies below the data folder and is adopted at the next start.
  */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';

@@ -1,5 +1,6 @@
 /**
- * A run as this machine's agent knows it, between the driver's facts and the control plane's wishes.
+ * A run as this machine's agent knows it, between the driver's facts and the control plane's
+ * wishes.
  */
 import type { DesiredRun, ObservedRun } from '../contract/sync.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';

@@ -1,8 +1,9 @@
 /**
  * What an agent has to do next: a pure comparison of the desired state with what is here.
  *
- * Invariants: without a complete desired state nothing is stopped or removed; what is healthy is left
- * alone; what ended is not started again (a run is one attempt); a run that nobody explains is removed.
+ * Invariants: without a complete desired state nothing is stopped or removed; what is healthy is
+ * left alone; what ended is not started again (a run is one attempt); a run that nobody explains is
+ * removed.
  */
 import type { DesiredRun } from '../contract/sync.ts';
 import { type RunKey, runName } from '../core/run.ts';

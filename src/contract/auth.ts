@@ -1,6 +1,6 @@
 /**
- * The authorisation row of a route: who may call it. It is a required field of every route, so a route
- * without one does not compile; the server enforces it before the handler is reached.
+ * The authorisation row of a route: who may call it. It is a required field of every route, so a
+ * route without one does not compile; the server enforces it before the handler is reached.
  */
 import { createRoute, type RouteConfig } from '@hono/zod-openapi';
 

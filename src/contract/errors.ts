@@ -2,8 +2,8 @@
  * The error that crosses the API: a code from the table of reasons, a sentence, the command that
  * helps, and the request's id.
  *
- * Invariants: `code` is stable and documented; `message` never carries a secret; the same shape answers
- * on every API path (gateway paths speak OpenAI's shape instead).
+ * Invariants: `code` is stable and documented; `message` never carries a secret; the same shape
+ * answers on every API path (gateway paths speak OpenAI's shape instead).
  */
 import { z } from '@hono/zod-openapi';
 import { type Details, fixOf, type ReasonCode, reasons, sentenceOf } from '../core/reasons.ts';

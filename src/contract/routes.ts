@@ -1,6 +1,6 @@
 /**
- * Every route of the API, each with its authorisation row: the one source of validation, OpenAPI and
- * the typed client.
+ * Every route of the API, each with its authorisation row: the one source of validation, OpenAPI
+ * and the typed client.
  */
 import { z } from '@hono/zod-openapi';
 import { type AuthRow, defineRoute } from './auth.ts';

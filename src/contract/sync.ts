@@ -2,8 +2,8 @@
  * The one call between an agent and the control plane: the agent reports what it has and gets the
  * machine's complete desired state back (ADR-0016).
  *
- * Invariants: `desired` is complete, never a difference; a report whose (agent_epoch, seq) is not newer
- * than the last accepted one changes nothing; unknown actions are reported and not acted on.
+ * Invariants: `desired` is complete, never a difference; a report whose (agent_epoch, seq) is not
+ * newer than the last accepted one changes nothing; unknown actions are reported and not acted on.
  */
 import { z } from 'zod';
 import { inventorySchema } from './machines.ts';
@@ -25,9 +25,9 @@ export type HelloReply = { store_uuid: string; store_epoch: number; agent_epoch:
 export const observedRunSchema = z.object({
   ...runKey,
   /**
-   * preparing: stages are on the way; ready: it answered; ended: proven to execute nothing any more;
-   * parked: ended, and its folder is kept; removed: nothing of it is left here;
-   * unknown: the driver cannot say.
+   * preparing: stages are on the way; ready: it answered; ended: proven to execute nothing any
+   * more; parked: ended, and its folder is kept; removed: nothing of it is left here; unknown: the
+   * driver cannot say.
    */
   state: z.enum(['preparing', 'ready', 'ended', 'parked', 'removed', 'unknown']),
   stages: z.array(stageSchema).max(16),

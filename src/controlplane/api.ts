@@ -2,9 +2,9 @@
  * The API: the contract's routes with their handlers, behind one authentication, one validation and
  * one shape of error.
  *
- * Invariants: the authorisation row of a route is checked before its input is looked at; every error
- * is an EinsoraError on the wire, whatever was thrown; an unexpected one is logged with its request's
- * id and tells the caller nothing else.
+ * Invariants: the authorisation row of a route is checked before its input is looked at; every
+ * error is an EinsoraError on the wire, whatever was thrown; an unexpected one is logged with its
+ * request's id and tells the caller nothing else.
  */
 import { OpenAPIHono } from '@hono/zod-openapi';
 import type { Context } from 'hono';

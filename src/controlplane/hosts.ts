@@ -1,8 +1,8 @@
 /**
  * Under which host names this server answers: asked first, on the raw request, on every listener.
  *
- * Invariants: exactly one Host; only names that cannot be rebound by somebody else's DNS (localhost and
- * loopback literals) with our own port; all else gets 421 before anything is routed.
+ * Invariants: exactly one Host; only names that cannot be rebound by somebody else's DNS (localhost
+ * and loopback literals) with our own port; all else gets 421 before anything is routed.
  */
 import type { IncomingMessage } from 'node:http';
 

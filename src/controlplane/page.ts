@@ -2,8 +2,8 @@
  * The pages of Solo: this machine, what can run here and why not the rest; and signing in by the
  * one-time link. The files are in web/; they ask the API like any other client.
  *
- * Invariants: no inline script or style, so the policy forbids all of it; nothing of a page is secret,
- * what it shows comes from the API by the session.
+ * Invariants: no inline script or style, so the policy forbids all of it; nothing of a page is
+ * secret, what it shows comes from the API by the session.
  */
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';

@@ -1,8 +1,8 @@
 /**
  * From what was asked to a complete request: every default filled in, bad input refused early.
  *
- * Invariants: pure but for the size of a local model file, which is asked for by argument; a spec that
- * comes out can be placed as it is.
+ * Invariants: pure but for the size of a local model file, which is asked for by argument; a spec
+ * that comes out can be placed as it is.
  */
 import { EinsoraError } from '../contract/errors.ts';
 import type { Launch } from '../contract/workloads.ts';

@@ -1,8 +1,8 @@
 /**
  * Workloads, plans, events and keys as the API shows them.
  *
- * Invariants: what was last proven is never dressed up as fresh (`heard_of`); no hash, no internal row
- * leaves here.
+ * Invariants: what was last proven is never dressed up as fresh (`heard_of`); no hash, no internal
+ * row leaves here.
  */
 import type { Presence } from '../backends/agent/presence.ts';
 import type {

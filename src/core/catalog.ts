@@ -1,9 +1,9 @@
 /**
  * The catalog: classes (sizes of request) and models that come with Einsora.
  *
- * Invariants: names are stable, they stand in people's scripts; a class has the accelerator kind that
- * it runs on; bytes and hashes of a model are those of the pinned package, so a disk check can come
- * before a download.
+ * Invariants: names are stable, they stand in people's scripts; a class has the accelerator kind
+ * that it runs on; bytes and hashes of a model are those of the pinned package, so a disk check can
+ * come before a download.
  */
 import type { Amounts, Kind } from './workload.ts';
 

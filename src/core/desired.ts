@@ -1,9 +1,9 @@
 /**
- * Desired state: what a machine should be running, parking or removing, worked out from the store on
- * every sync (ADR-0016).
+ * Desired state: what a machine should be running, parking or removing, worked out from the store
+ * on every sync (ADR-0016).
  *
- * Invariants: a pure function of the rows: the same rows give the same bytes, in the same order; a run
- * that ended is never asked to run again (a run is one attempt).
+ * Invariants: a pure function of the rows: the same rows give the same bytes, in the same order; a
+ * run that ended is never asked to run again (a run is one attempt).
  */
 import type { WorkloadSpec } from './workload.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Identifiers: UUIDv7 as 26 lower-case base32 characters, so that they sort by time, fit a host name
- * (`w-<id>.localhost`) and carry no meaning.
+ * Identifiers: UUIDv7 as 26 lower-case base32 characters, so that they sort by time, fit a host
+ * name (`w-<id>.localhost`) and carry no meaning.
  */
 declare const brand: unique symbol;
 type Branded<Name extends string> = string & { readonly [brand]: Name };

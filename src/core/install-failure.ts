@@ -1,5 +1,6 @@
 /**
- * A failed install of a pinned package, as a code of the table of reasons with its details filled in.
+ * A failed install of a pinned package, as a code of the table of reasons with its details filled
+ * in.
  */
 import { formatBytes } from './format.ts';
 import type { Details, ReasonCode } from './reasons.ts';

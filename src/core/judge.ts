@@ -1,9 +1,9 @@
 /**
  * What a machine's report of one run means: a pure decision that the store applies.
  *
- * Invariants: a run that is not the workload's current one never moves the workload; `unknown` proves
- * nothing; a run that ended without being asked is retried with back-off a bounded number of times,
- * unless another attempt cannot help; a stop that is confirmed lets a waiting start go on.
+ * Invariants: a run that is not the workload's current one never moves the workload; `unknown`
+ * proves nothing; a run that ended without being asked is retried with back-off a bounded number of
+ * times, unless another attempt cannot help; a stop that is confirmed lets a waiting start go on.
  */
 import type { Details, ReasonCode } from './reasons.ts';
 import { isReasonCode, sentenceOf } from './reasons.ts';

@@ -1,6 +1,7 @@
 /**
- * The one table of codes: errors, queue reasons, refusals, ends. Each has an HTTP status (what the API
- * answers where it is an error), a sentence, and the command that helps, or null where none does.
+ * The one table of codes: errors, queue reasons, refusals, ends. Each has an HTTP status (what the
+ * API answers where it is an error), a sentence, and the command that helps, or null where none
+ * does.
  *
  * `{name}` in a sentence or fix is filled from the details. docs/errors.md is made from this table.
  */

@@ -28,7 +28,9 @@ export function trustLevel(
   return machine.invited_tenant_ids.includes(tenant_id) ? 'invited' : 'community';
 }
 
-/** The trust matrix: may a workload of this trust level run by this driver on a machine so shared? */
+/**
+ * The trust matrix: may a workload of this trust level run by this driver on a machine so shared?
+ */
 export function mayRun(trust: TrustLevel, driver: DriverName, sharing: Sharing): boolean {
   if (trust === 'owner') return true;
   if (driver === 'sim' || driverIsolation[driver] === 'weak') return false;
@@ -40,6 +42,9 @@ export function mayRun(trust: TrustLevel, driver: DriverName, sharing: Sharing):
 export function hostSees(driver: DriverName): string {
   if (driver === 'sim') return 'nothing runs here: sim only pretends';
   return driverIsolation[driver] === 'weak'
-    ? "everything: files, memory, prompts and answers (a sandbox keeps the workload from the host's data, not the host from the workload's)"
+    ? `everything: files, memory, prompts and answers (${weakMeans})`
     : 'its disk image, its memory and its console, from outside the virtual machine';
 }
+
+const weakMeans =
+  "a sandbox keeps the workload from the host's data, not the host from the workload's";

@@ -1,5 +1,6 @@
 /**
- * What a user asks for, and what Einsora holds about it. Field names are the wire's and the store's.
+ * What a user asks for, and what Einsora holds about it. Field names are the wire's and the
+ * store's.
  */
 import type { State } from './states.ts';
 import type { DriverName, Isolation } from './trust.ts';

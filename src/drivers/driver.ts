@@ -3,11 +3,12 @@
  *
  * Contract, held by test/contracts/driver.ts for every driver:
  * - `start` is idempotent by run; it resolves when the run is durably recorded and its process was
- *   started (not when it is ready), and rejects with a DriverError otherwise, leaving nothing running.
- * - `observe` lists every run of this install, found by label after any restart of the agent. A run it
- *   cannot judge is `unknown`, never absent.
- * - `stop` resolves only when nothing of the run executes any more; `park` keeps its folder and logs,
- *   `remove` leaves nothing. Stopping what is gone is no error.
+ *   started (not when it is ready), and rejects with a DriverError otherwise, leaving nothing
+ *   running.
+ * - `observe` lists every run of this install, found by label after any restart of the agent. A run
+ *   it cannot judge is `unknown`, never absent.
+ * - `stop` resolves only when nothing of the run executes any more; `park` keeps its folder and
+ *   logs, `remove` leaves nothing. Stopping what is gone is no error.
  * - `dial` opens a byte stream to a named port of a running run, or rejects.
  * - Nothing foreign (another install's) is ever listed or touched.
  */
@@ -73,7 +74,10 @@ export type Driver = {
   start(spec: RunSpec, signal: AbortSignal): Promise<void>;
   observe(): Promise<Observation[]>;
   stop(run: RunKey, mode: 'park' | 'remove', grace_ms: number): Promise<void>;
-  /** The output of a run from byte `offset` (negative: that many from the end), at most `limit` bytes. */
+  /**
+   * The output of a run from byte `offset` (negative: that many from the end), at most `limit`
+   * bytes.
+   */
   logs(run: RunKey, offset: number, limit: number): Promise<LogChunk>;
   dial(run: RunKey, port_name: string): Promise<Duplex>;
   stats(run: RunKey): Promise<RunStats>;

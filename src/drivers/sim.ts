@@ -2,8 +2,8 @@
  * The driver `sim`: no processes, only a clock. Runs start, get ready, fail and refuse to end as a
  * script says, so that what stands above drivers can be tried against any bad day.
  *
- * Invariants: those of `Driver`; the same seed, script and clock give the same story. What it answers
- * says that it is made up. With a folder its runs outlive the driver, as real ones would.
+ * Invariants: those of `Driver`; the same seed, script and clock give the same story. What it
+ * answers says that it is made up. With a folder its runs outlive the driver, as real ones would.
  */
 import { join } from 'node:path';
 import { type ReasonCode, sentenceOf } from '../core/reasons.ts';
@@ -12,6 +12,7 @@ import type { Clock } from '../lib/clock.ts';
 import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
 import { fraction, type Random } from '../lib/random.ts';
 import { type Driver, DriverError, type Observation, type RunSpec } from './driver.ts';
+import { createKeyedMutex } from './mutex.ts';
 import { cutPiece, pieceAt } from './output.ts';
 import { serve, sim_answer } from './sim-server.ts';
 
@@ -57,6 +58,7 @@ const stopped_by_us: RunExit = { code: 143, signal: 'SIGTERM', out_of_memory: fa
 export function createSimDriver(options: SimOptions): Driver {
   const { clock } = options;
   const runs = openState(options.folder);
+  const mutex = createKeyedMutex();
   /** A run that has not ended; null where there is none. */
   const alive = (run: RunKey) => {
     const found = runs.get(runName(run));
@@ -70,8 +72,8 @@ export function createSimDriver(options: SimOptions): Driver {
       reason: null,
       findings: [{ check: 'sim', status: 'ok', message: sim_answer, fix: null }],
     }),
-    start: (spec, signal) => start(options, runs, spec, signal),
-    stop: (run, mode) => stop(clock, runs, run, mode),
+    start: (spec, signal) => mutex.run(runName(spec.run), () => start(options, runs, spec, signal)),
+    stop: (run, mode) => mutex.run(runName(run), () => stop(clock, runs, run, mode)),
     observe: async () => runs.list().map((found) => observed(found, clock.now())),
     async logs(run, offset, limit) {
       const output = outputOf(runs.get(runName(run)), clock.now());
@@ -109,8 +111,6 @@ async function start(
   if (start_ms > 0) await clock.sleep(start_ms * (1 + fraction(random) / 10), signal);
   const why = refusal(spec, plan, signal);
   if (why !== null) throw why;
-  // Another start of the same run may have been faster.
-  if (runs.get(name) !== undefined) return;
   const { run, spec_hash, ports } = spec;
   const started_at = clock.now();
   runs.set(name, { run, spec_hash, ports, plan, started_at, refused: 0, stopped: null });

@@ -1,8 +1,8 @@
 /**
  * Time, as a dependency: the only place that touches Date.now, timers and the monotonic clock.
  *
- * Invariants: `monotonic_ms` never goes back within a process; `sleep` settles at the latest when its
- * signal aborts (it resolves, it never rejects). Everything with a deadline is given a Clock.
+ * Invariants: `monotonic_ms` never goes back within a process; `sleep` settles at the latest when
+ * its signal aborts (it resolves, it never rejects). Everything with a deadline is given a Clock.
  */
 export type Clock = {
   /** Wall-clock time in milliseconds since 1970 (may step). */
@@ -36,7 +36,9 @@ export const systemClock: Clock = {
   },
 };
 
-/** Settles like `work`, or rejects with `Error(message)` after `ms`. The work itself is not stopped. */
+/**
+ * Settles like `work`, or rejects with `Error(message)` after `ms`. The work itself is not stopped.
+ */
 export async function withDeadline<T>(
   clock: Clock,
   ms: number,

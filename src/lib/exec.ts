@@ -1,9 +1,10 @@
 /**
  * The only spawner of processes.
  *
- * Invariants: stdin is closed; each command has a deadline, an output cap and a process group of its
- * own, and the whole group is killed at the deadline or on abort; a command that cannot be started is
- * a value (`failed`), not an exception. The environment is given, never inherited by accident.
+ * Invariants: stdin is closed; each command has a deadline, an output cap and a process group of
+ * its own, and the whole group is killed at the deadline or on abort; a command that cannot be
+ * started is a value (`failed`), not an exception. The environment is given, never inherited by
+ * accident.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
@@ -19,7 +20,9 @@ export type ExecOptions = {
 };
 
 export type ExecResult = {
-  /** exited: ran to its end; timeout, aborted: the group was killed; failed: could not be started. */
+  /**
+   * exited: ran to its end; timeout, aborted: the group was killed; failed: could not be started.
+   */
   outcome: 'exited' | 'timeout' | 'aborted' | 'failed';
   code: number | null;
   signal: string | null;
@@ -79,7 +82,9 @@ export function spawnDetached(command: string, args: string[], options: Detached
   return child.pid;
 }
 
-/** Starts a child with piped output whose lifetime the caller manages (dev script, tests, benches). */
+/**
+ * Starts a child with piped output whose lifetime the caller manages (dev script, tests, benches).
+ */
 export function spawnChild(
   command: string,
   args: string[],

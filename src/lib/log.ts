@@ -1,8 +1,9 @@
 /**
  * The program's own log: one JSON line per entry on stderr or in a file, never on stdout.
  *
- * Invariants: values are capped, so that no caller can flood the log with one field; a Secret prints
- * as redacted. Log lines of a request carry its request_id (the server binds it with `child`).
+ * Invariants: values are capped, so that no caller can flood the log with one field; a Secret
+ * prints as redacted. Log lines of a request carry its request_id (the server binds it with
+ * `child`).
  */
 import { pino } from 'pino';
 
@@ -20,7 +21,12 @@ const value_limit = 500;
 
 /** Opens a log. `destination` is a file path, or 2 for stderr. */
 export function openLog(options: { level: string; destination: string | number }): Log {
-  const target = pino.destination({ dest: options.destination, sync: true, mkdir: true, mode: 0o600 });
+  const target = pino.destination({
+    dest: options.destination,
+    sync: true,
+    mkdir: true,
+    mode: 0o600,
+  });
   return wrap(pino({ level: options.level, base: null }, target));
 }
 

@@ -1,8 +1,8 @@
 /**
  * A value that must not be printed: tokens, keys, passwords.
  *
- * Invariants: every way of turning it into text (String, JSON, console, template) gives `[redacted]`;
- * only `reveal()` gives the value, so each use can be found by its name.
+ * Invariants: every way of turning it into text (String, JSON, console, template) gives
+ * `[redacted]`; only `reveal()` gives the value, so each use can be found by its name.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { inspect } from 'node:util';

@@ -1,8 +1,8 @@
 /**
  * A wake-up for loops: signals coalesce, so a thousand of them wake a waiter once.
  *
- * Invariants: a signal between two waits is not lost (the next `wait` returns at once); waiting never
- * rejects.
+ * Invariants: a signal between two waits is not lost (the next `wait` returns at once); waiting
+ * never rejects.
  */
 import type { Clock } from './clock.ts';
 

@@ -1,8 +1,9 @@
 /**
- * Accounts: tenants, users, and the ways they prove themselves (sessions, API tokens, one-time links).
+ * Accounts: tenants, users, and the ways they prove themselves (sessions, API tokens, one-time
+ * links).
  *
- * Invariants: only hashes are stored; a one-time link is used by one conditional UPDATE, so sixty-four
- * browsers at once give one session; a revoked, expired or disabled proof finds nobody.
+ * Invariants: only hashes are stored; a one-time link is used by one conditional UPDATE, so
+ * sixty-four browsers at once give one session; a revoked, expired or disabled proof finds nobody.
  */
 import type { Query, Row, Sql } from './sql.ts';
 
@@ -24,7 +25,10 @@ export type SetUpArgs = {
   now: number;
 };
 
-/** The first start of a deployment: its identity, one tenant, one operator. Later starts change nothing. */
+/**
+ * The first start of a deployment: its identity, one tenant, one operator. Later starts change
+ * nothing.
+ */
 export async function setUp(sql: Sql, args: SetUpArgs): Promise<{ first: number }> {
   const known = await sql.get("select value from meta where key = 'store_uuid'");
   if (known !== undefined) return { first: 0 };

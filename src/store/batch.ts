@@ -1,10 +1,10 @@
 /**
  * Named transactions run in batches on one SQLite connection: one durable commit for many.
  *
- * Invariants: a batch's outcomes are told only after its COMMIT; a transaction that fails undoes only
- * its own savepoint; when the engine gave the whole batch up (a full disk, a constraint at COMMIT)
- * each is run again alone, so that only the guilty one fails; a transaction that waits for anything
- * but `sql` is undone and fails. Throws EngineBroken when it cannot know what is on disk.
+ * Invariants: a batch's outcomes are told only after its COMMIT; a transaction that fails undoes
+ * only its own savepoint; when the engine gave the whole batch up (a full disk, a constraint at
+ * COMMIT) each is run again alone, so that only the guilty one fails; a transaction that waits for
+ * anything but `sql` is undone and fails. Throws EngineBroken when it cannot know what is on disk.
  */
 import { type Json, type Refused, StoreError, type TransactionTable } from './sql.ts';
 import {
@@ -88,7 +88,7 @@ export function createRunner(connection: Connection, table: TransactionTable): R
     }
   }
 
-  /** Leaves no transaction open and returns what the error means, or throws when that is unknown. */
+  /** Leaves no transaction open; returns what the error means, throws when that is unknown. */
   function giveUp(error: unknown): Error {
     const meaning = meaningOf(error, connection);
     if (meaning instanceof EngineBroken) throw meaning;
@@ -135,7 +135,8 @@ export type Settled<T> = { ok: true; value: T } | { ok: false; error: unknown };
 
 /**
  * Runs work that awaits nothing but `sql`. Such work needs only microtasks, and a tick asked for
- * inside a microtask comes when none is left: by then it has settled, or it waits for something else.
+ * inside a microtask comes when none is left: by then it has settled, or it waits for something
+ * else.
  */
 export async function settleOnSql<T>(work: () => Promise<T>): Promise<Settled<T>> {
   await null;
@@ -169,7 +170,9 @@ function failed(error: unknown): Outcome {
   return { ok: false, failure: { code: 'rejected', message, constraint: null, refused, stack } };
 }
 
-/** An error with a code and details of its own is a refusal: the caller can tell it from a defect. */
+/**
+ * An error with a code and details of its own is a refusal: the caller can tell it from a defect.
+ */
 function refusedOf(error: unknown): Refused | null {
   if (!(error instanceof Error) || !('code' in error) || !('details' in error)) return null;
   const { code, details } = error;

@@ -44,7 +44,8 @@ export async function forgetIdempotencyKeys(
 ): Promise<{ forgotten: number }> {
   const forgotten = await sql.run(
     `delete from idempotency where (principal, key) in
-       (select principal, key from idempotency where created_at < $1 order by created_at limit 1000)`,
+       (select principal, key from idempotency where created_at < $1
+        order by created_at limit 1000)`,
     [args.before],
   );
   return { forgotten };

@@ -1,8 +1,8 @@
 /**
  * Machines: who owns them, what they offer, and which agent speaks for them.
  *
- * Invariants: `agent_epoch` and `generation` only rise; an agent says what the machine has, never who
- * owns it, where it is or with whom it is shared; a poll that changes nothing writes nothing.
+ * Invariants: `agent_epoch` and `generation` only rise; an agent says what the machine has, never
+ * who owns it, where it is or with whom it is shared; a poll that changes nothing writes nothing.
  */
 import type { Amounts } from '../core/workload.ts';
 import type { Query, Row, Sql } from './sql.ts';
@@ -35,8 +35,8 @@ export type AddMachineArgs = {
 /** Adds a machine unless the id is known already. */
 export async function addMachine(sql: Sql, args: AddMachineArgs): Promise<{ added: number }> {
   const added = await sql.run(
-    `insert into machines (id, tenant_id, name, region, sharing, agent_epoch, generation, cpu_millis,
-       memory_bytes, disk_bytes, created_at)
+    `insert into machines (id, tenant_id, name, region, sharing, agent_epoch, generation,
+       cpu_millis, memory_bytes, disk_bytes, created_at)
      values ($1, $2, $3, $4, 'private', 0, 0, 0, 0, 0, $5)
      on conflict (id) do nothing`,
     [args.id, args.tenant_id, args.name, args.region, args.now],
@@ -53,7 +53,9 @@ export type HelloArgs = {
   now: number;
 };
 
-/** An agent begins: every earlier one of this machine is superseded. Null for an unknown machine. */
+/**
+ * An agent begins: every earlier one of this machine is superseded. Null for an unknown machine.
+ */
 export async function greetMachine(
   sql: Sql,
   args: HelloArgs,

@@ -3,7 +3,8 @@
  *
  * Invariants: a folder that a newer version has written is refused before anything is changed; a
  * migration that was changed after it ran is refused; a migration that fails leaves nothing behind.
- * Foreign keys are off while one runs, so that it can rebuild a table, and are checked before COMMIT.
+ * Foreign keys are off while one runs, so that it can rebuild a table, and are checked before
+ * COMMIT.
  */
 import { createHash } from 'node:crypto';
 import type { Connection } from './sqlite-sql.ts';

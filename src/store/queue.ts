@@ -1,8 +1,9 @@
 /**
- * The queue: what waits, and why. A workload that is valid but finds no room is queued with a reason.
+ * The queue: what waits, and why. A workload that is valid but finds no room is queued with a
+ * reason.
  *
- * Invariants: the first wait is a state change with its event; a later change of reason updates what
- * is shown without flooding the timeline (holders and free amounts change all the time).
+ * Invariants: the first wait is a state change with its event; a later change of reason updates
+ * what is shown without flooding the timeline (holders and free amounts change all the time).
  */
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';

@@ -1,8 +1,8 @@
 /**
  * Queries on one SQLite connection, one after the other.
  *
- * Invariants: each query sees one snapshot, whatever commits meanwhile; none sees an uncommitted row;
- * a query that waits for anything but `sql` fails rather than hold the others up.
+ * Invariants: each query sees one snapshot, whatever commits meanwhile; none sees an uncommitted
+ * row; a query that waits for anything but `sql` fails rather than hold the others up.
  */
 import { settleOnSql } from './batch.ts';
 import { type Query, StoreError } from './sql.ts';

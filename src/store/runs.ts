@@ -1,9 +1,9 @@
 /**
  * Runs and their holds: attempts of a workload on a machine, and what they keep of it.
  *
- * Invariants: a run is placed together with its hold, its event and the machine's generation; sums of
- * holds are checked with the machine's row locked, so no machine is promised twice; a hold ends by
- * proof of exit, never by a wish; a superseded run's report changes that run alone.
+ * Invariants: a run is placed together with its hold, its event and the machine's generation; sums
+ * of holds are checked with the machine's row locked, so no machine is promised twice; a hold ends
+ * by proof of exit, never by a wish; a superseded run's report changes that run alone.
  */
 import { judgeReport, type Verdict } from '../core/judge.ts';
 import type { RunExit } from '../core/run.ts';

@@ -2,9 +2,9 @@
  * SQL as the rest of the store sees it: one text for two engines.
  *
  * Contract: parameters are `$1`, `$2`, …; rows are plain objects of strings, numbers and nulls; a
- * Transaction or Query awaits nothing but `sql`, takes plain JSON and returns plain JSON; time and ids
- * come as arguments. Whether a transaction happened is never in doubt: `transact` resolves only after
- * it is durable, and rejects with a StoreError otherwise.
+ * Transaction or Query awaits nothing but `sql`, takes plain JSON and returns plain JSON; time and
+ * ids come as arguments. Whether a transaction happened is never in doubt: `transact` resolves only
+ * after it is durable, and rejects with a StoreError otherwise.
  */
 export type SqlValue = string | number | null;
 export type Row = Record<string, SqlValue>;
@@ -14,7 +14,10 @@ export type Sql = {
   get<T extends Row>(text: string, params?: readonly SqlValue[]): Promise<T | undefined>;
   /** Runs a write and returns how many rows it changed. */
   run(text: string, params?: readonly SqlValue[]): Promise<number>;
-  /** `in ($3, $4)` for two values and `first` 3. At most 500 values; none gives a test that is never true. */
+  /**
+   * `in ($3, $4)` for two values and `first` 3. At most 500 values; none gives a test that is never
+   * true.
+   */
   in(values: readonly SqlValue[], first: number): string;
   /** `for update` where the engine needs it, empty where it serialises writers itself. */
   readonly forUpdate: string;
@@ -60,7 +63,9 @@ export type Refused = { code: string; details: { [key: string]: Json | undefined
 export class StoreError extends Error {
   readonly code: StoreErrorCode;
   readonly constraint: string | null;
-  /** With `rejected`: the code and details of the error that the transaction threw, if it had them. */
+  /**
+   * With `rejected`: the code and details of the error that the transaction threw, if it had them.
+   */
   readonly refused: Refused | null;
   constructor(
     code: StoreErrorCode,

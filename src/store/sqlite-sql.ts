@@ -1,10 +1,10 @@
 /**
  * The Sql of one transaction or query over an open SQLite connection, and what its errors mean.
  *
- * Invariants: a statement is complete when its call returns; after a statement failed, all later ones
- * of the same session fail alike (as on Postgres), so a swallowed error cannot commit half a
- * transaction; a session refuses work once it has ended; no statement touches the transaction itself;
- * integers are bound as integers (SQLite would else divide them as reals).
+ * Invariants: a statement is complete when its call returns; after a statement failed, all later
+ * ones of the same session fail alike (as on Postgres), so a swallowed error cannot commit half a
+ * transaction; a session refuses work once it has ended; no statement touches the transaction
+ * itself; integers are bound as integers (SQLite would else divide them as reals).
  */
 import { type Row, type Sql, type SqlValue, StoreError } from './sql.ts';
 
@@ -142,7 +142,9 @@ function listOf(values: readonly SqlValue[], first: number): string {
 const token =
   /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$(?<index>\d+)|(?<end>;\s*\S)/g;
 
-/** Turns `$1` into SQLite's `?1`, and refuses what would end the transaction or be dropped unseen. */
+/**
+ * Turns `$1` into SQLite's `?1`, and refuses what would end the transaction or be dropped unseen.
+ */
 export function rewrite(text: string): { rewritten: string; param_count: number } {
   if (!/^\s*(?:select|with|values|insert|update|delete)\b/i.test(text)) {
     throw new Error(`not a statement of a transaction: ${text.trim().slice(0, 60)}`);
@@ -185,8 +187,8 @@ export function meaningOf(error: unknown, connection: Connection): Error {
   return why === undefined ? error : new EngineBroken(`${why}: ${error.message} (${errcode})`);
 }
 
-// Extended codes: 787 foreign key; 1555, 2067, 2579 primary key, unique, rowid; else check, not null,
-// or the type of a strict column.
+// Extended codes: 787 foreign key; 1555, 2067, 2579 primary key, unique, rowid; else check, not
+// null, or the type of a strict column.
 function refusalOf(errcode: number, message: string, connection: Connection): StoreError {
   if (errcode === 787) return new StoreError('foreign', message);
   if ([1555, 2067, 2579].includes(errcode)) {
@@ -198,7 +200,8 @@ function refusalOf(errcode: number, message: string, connection: Connection): St
 
 /**
  * SQLite names columns ("t.a, t.b") where Postgres names the index: this finds the unique index of
- * those columns. Null for keys without a name of their own, and where two indexes share the columns.
+ * those columns. Null for keys without a name of their own, and where two indexes share the
+ * columns.
  */
 function uniqueIndexOf(message: string, connection: Connection): string | null {
   const failed = message.replace(/^UNIQUE constraint failed: /, '');

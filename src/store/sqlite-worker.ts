@@ -1,8 +1,8 @@
 /**
  * The writing worker: owns the only connection that writes, migrates it, and runs batches.
  *
- * Invariants: an outcome is posted only after its COMMIT is on disk (`synchronous = full`); when the
- * engine cannot say what is on disk the worker says so and ends, and never writes again.
+ * Invariants: an outcome is posted only after its COMMIT is on disk (`synchronous = full`); when
+ * the engine cannot say what is on disk the worker says so and ends, and never writes again.
  */
 import { existsSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
@@ -17,7 +17,9 @@ const busy_timeout_ms = 5000;
 const journal_limit_bytes = 64 * 1024 * 1024;
 const cache_kib = 32 * 1024;
 
-/** What the module at `transactions_url` exports. Without migrations of its own, the program's run. */
+/**
+ * What the module at `transactions_url` exports. Without migrations of its own, the program's run.
+ */
 type Registry = { transactions: TransactionTable; migrations?: readonly Migration[] };
 
 const port = parentPort;

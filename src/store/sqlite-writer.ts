@@ -1,9 +1,9 @@
 /**
  * The main thread's side of the writing worker: what waits, what is on its way, what is answered.
  *
- * Invariants: one batch is on its way at a time, and what is asked for meanwhile makes the next; each
- * call settles exactly once; when the worker ends, what was on its way is `outcome_unknown` and what
- * still waited is `store_failing`, for it never began. The queue is bounded.
+ * Invariants: one batch is on its way at a time, and what is asked for meanwhile makes the next;
+ * each call settles exactly once; when the worker ends, what was on its way is `outcome_unknown`
+ * and what still waited is `store_failing`, for it never began. The queue is bounded.
  */
 import { Worker } from 'node:worker_threads';
 import type { Log } from '../lib/log.ts';

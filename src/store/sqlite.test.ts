@@ -1,4 +1,6 @@
-/** The file store: its contract, and what happens when the disk, the worker or the process fails. */
+/**
+ * The file store: its contract, and what happens when the disk, the worker or the process fails.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';

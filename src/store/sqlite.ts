@@ -2,8 +2,9 @@
  * The store on one SQLite file: writes go to a worker, reads to a read-only connection here.
  *
  * Invariants: reads never see an uncommitted row (the writer's own connection would show it); the
- * read connection opens only after the schema is up to date and closes before the writer's; the lock
- * on a data folder is the system's and dies with the process. Who opens a store holds the lock.
+ * read connection opens only after the schema is up to date and closes before the writer's; the
+ * lock on a data folder is the system's and dies with the process. Who opens a store holds the
+ * lock.
  */
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +19,9 @@ import { startWriter } from './sqlite-writer.ts';
 
 /** Older ones can lose a commit when a checkpoint meets a write: https://sqlite.org/wal.html */
 const oldest_sqlite = [3, 51, 3];
-/** Short, for the wait stops everything else here; only a recovery or a closing writer causes one. */
+/**
+ * Short, for the wait stops everything else here; only a recovery or a closing writer causes one.
+ */
 const read_timeout_ms = 100;
 
 export type SqliteOptions<Table extends TransactionTable> = {
@@ -119,8 +122,8 @@ export function lockFolder(folder: string): { release(): void } | null {
 }
 
 /**
- * Makes the file, for this user only, if it is not there. One that is there is not even opened: when
- * a process closes any handle of a file, it loses the locks it has on it.
+ * Makes the file, for this user only, if it is not there. One that is there is not even opened:
+ * when a process closes any handle of a file, it loses the locks it has on it.
  */
 function createPrivately(path: string): void {
   try {

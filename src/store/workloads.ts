@@ -1,9 +1,9 @@
 /**
  * Workloads: what people ask for. Launch, stop, start, delete, and the reads that show them.
  *
- * Invariants: stop and delete are accepted in every state but `deleted`; what has no unproven run is
- * stopped at once, in the same transaction; a launch is recorded once per Idempotency-Key; another
- * tenant's workload is not found.
+ * Invariants: stop and delete are accepted in every state but `deleted`; what has no unproven run
+ * is stopped at once, in the same transaction; a launch is recorded once per Idempotency-Key;
+ * another tenant's workload is not found.
  */
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import type { WorkloadSpec } from '../core/workload.ts';
@@ -172,8 +172,8 @@ async function setIntent(
 }
 
 /**
- * Turns what is wanted of a workload's runs to park or remove, and returns how many still have to be
- * confirmed: unproven runs for `park`, everything not removed for `remove`.
+ * Turns what is wanted of a workload's runs to park or remove, and returns how many still have to
+ * be confirmed: unproven runs for `park`, everything not removed for `remove`.
  */
 async function wantRuns(sql: Sql, workload_id: string, wanted: 'park' | 'remove'): Promise<number> {
   await bumpMachinesOf(sql, workload_id);

@@ -62,8 +62,8 @@ export function layerOf(path: string): string | null {
 }
 
 /**
- * Why this import is not allowed, or null. Tests beside the source are no part of the program, so they
- * may import anything, as those in `test/` may.
+ * Why this import is not allowed, or null. Tests beside the source are no part of the program, so
+ * they may import anything, as those in `test/` may.
  */
 export function importProblem(path: string, one: Import): string | null {
   const from = layerOf(path);

@@ -1,6 +1,6 @@
 /**
- * The real program in a data folder of its own: started, asked through its command line and its API,
- * killed, started again.
+ * The real program in a data folder of its own: started, asked through its command line and its
+ * API, killed, started again.
  *
  * Invariants: what a test started is gone after it, engines included; tools and models are fetched
  * once, into a cache that is shared by all tests and kept between runs.

@@ -112,6 +112,7 @@ function sizes(source: Source): Problem[] {
 
 /** One string, expression or lint note that the formatter will not break. */
 function unbreakable(line: string): boolean {
+  if (/^\s*test\([`'].*[`'], .*\{$/.test(line)) return true; // its name is a sentence
   return /^\s*(?:\/\/ biome-ignore |[\w.]*[:(]?\s*[`'"/].*[`'"/][gimsu]*[,;)]*$)/.test(line);
 }
 

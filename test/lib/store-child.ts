@@ -1,6 +1,7 @@
 /**
- * A process for the store's tests to kill. `commits FOLDER`: opens the store there and prints each id
- * once its transaction has resolved, without end. `lock FOLDER`: locks the folder, says so, and stays.
+ * A process for the store's tests to kill. `commits FOLDER`: opens the store there and prints each
+ * id once its transaction has resolved, without end. `lock FOLDER`: locks the folder, says so, and
+ * stays.
  */
 import { writeSync } from 'node:fs';
 import { systemClock } from '../../src/lib/clock.ts';

@@ -1,6 +1,6 @@
 /**
- * A place to try installs in: a temporary folder with an index of wheels, a PATH of its own, and the
- * machine's Python behind a wrapper that tells what it was called for.
+ * A place to try installs in: a temporary folder with an index of wheels, a PATH of its own, and
+ * the machine's Python behind a wrapper that tells what it was called for.
  */
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * What is known of machines from their agents' last words: when they were heard of, and how far their
- * runs have come. In memory only: a restart forgets it, and the next report tells it again.
+ * What is known of machines from their agents' last words: when they were heard of, and how far
+ * their runs have come. In memory only: a restart forgets it, and the next report tells it again.
  *
  * Invariants: liveness counts what was received, never an open socket; a machine that was not heard
  * of since this process began is given one lease before it counts as offline.

@@ -1,9 +1,9 @@
 /**
  * Who is asking: a session's cookie or an API token, turned into a principal.
  *
- * Invariants: nobody is trusted for an address or a forwarded header; a bearer request ignores cookies
- * entirely; every proof is looked up by its hash; a write that rides on a cookie must come from our own
- * page (Sec-Fetch-Site, or the exact Origin where a browser does not send it).
+ * Invariants: nobody is trusted for an address or a forwarded header; a bearer request ignores
+ * cookies entirely; every proof is looked up by its hash; a write that rides on a cookie must come
+ * from our own page (Sec-Fetch-Site, or the exact Origin where a browser does not send it).
  */
 
 import type { Role } from '../../contract/auth.ts';

@@ -2,8 +2,8 @@
  * Which way memory and CPU of a run can be capped here: decided from a snapshot, without touching
  * anything.
  *
- * Invariants: `detectCaps` is pure; it answers `none` with a reason rather than offer a cap on memory
- * that would not hold.
+ * Invariants: `detectCaps` is pure; it answers `none` with a reason rather than offer a cap on
+ * memory that would not hold.
  */
 import { accessSync, constants, existsSync } from 'node:fs';
 import { readIfThere } from '../../lib/files.ts';

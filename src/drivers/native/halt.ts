@@ -1,8 +1,9 @@
 /**
  * Ends a run for sure.
  *
- * Invariants: resolves only when no process is left in the run's group and its keeper is gone; a run
- * that had not begun is taken, so that it never will; the keeper gets time to write down the end.
+ * Invariants: resolves only when no process is left in the run's group and its keeper is gone; a
+ * run that had not begun is taken, so that it never will; the keeper gets time to write down the
+ * end.
  */
 import type { Clock } from '../../lib/clock.ts';
 import { driverError } from './errors.ts';

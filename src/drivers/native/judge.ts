@@ -1,9 +1,9 @@
 /**
  * What became of a run, from its folder and /proc.
  *
- * Invariants: `running` means that the very keeper that owns the run lives; `exited` that nothing of
- * the run executes any more (what a dead keeper left behind is killed first); in doubt it is `unknown`.
- * Nothing here waits, so a judgement is one moment.
+ * Invariants: `running` means that the very keeper that owns the run lives; `exited` that nothing
+ * of the run executes any more (what a dead keeper left behind is killed first); in doubt it is
+ * `unknown`. Nothing here waits, so a judgement is one moment.
  */
 import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,5 +1,6 @@
 /**
- * The folder of one run and the small files in it that say what it is, who keeps it and how it ended.
+ * The folder of one run and the small files in it that say what it is, who keeps it and how it
+ * ended.
  *
  * Invariants: `run.json` is on the disk before anything of the run starts; `keeper.json` is linked
  * once, by whoever owns the run; a file that cannot be understood is a value (null), never a guess.

@@ -2,9 +2,10 @@
  * The driver `linux-native`: runs in a bubblewrap sandbox, each with a keeper that outlives this
  * program, capped by control groups.
  *
- * Invariants: those of `Driver`. A run is its folder below `folder`; who owns it is settled once, by
- * linking keeper.json, so that this program may be killed at any moment: the next one finds what runs,
- * starts nothing twice and learns how ended what ended meanwhile. Nothing runs without sandbox and cap.
+ * Invariants: those of `Driver`. A run is its folder below `folder`; who owns it is settled once,
+ * by linking keeper.json, so that this program may be killed at any moment: the next one finds what
+ * runs, starts nothing twice and learns how ended what ended meanwhile. Nothing runs without
+ * sandbox and cap.
  */
 import { existsSync } from 'node:fs';
 import { parseRunName, runName } from '../../core/run.ts';
@@ -20,6 +21,7 @@ import {
   type Observation,
   type RunSpec,
 } from '../driver.ts';
+import { createKeyedMutex } from '../mutex.ts';
 import { describeCaps, detectCaps, readCapsSnapshot } from './cgroup.ts';
 import { driverError, portUnreachable } from './errors.ts';
 import { groupStats, removeGroup } from './group.ts';
@@ -27,7 +29,6 @@ import { halt } from './halt.ts';
 import { judge } from './judge.ts';
 import { claimForDriver, type RunFolder, type RunLabel, readLabel } from './label.ts';
 import { launch, systemd_run } from './launch.ts';
-import { createKeyedMutex } from './mutex.ts';
 import { boundOutput, readOutput } from './output.ts';
 import { readBootId } from './process.ts';
 import { createRuns, type Runs } from './runs.ts';

@@ -1,8 +1,8 @@
 /**
  * What a run prints: read in pieces, and kept from filling the disk.
  *
- * Invariants: pieces are cut between characters; the file is only ever shortened in place, because the
- * run keeps it open for appending.
+ * Invariants: pieces are cut between characters; the file is only ever shortened in place, because
+ * the run keeps it open for appending.
  */
 import {
   appendFileSync,

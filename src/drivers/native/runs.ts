@@ -1,8 +1,8 @@
 /**
  * The runs of one install: their folders below the data folder's runs folder.
  *
- * Invariants: only folders whose readable label names this install are looked at or removed; a folder
- * is moved away before it is emptied, so that a half-removed one is never taken for a run.
+ * Invariants: only folders whose readable label names this install are looked at or removed; a
+ * folder is moved away before it is emptied, so that a half-removed one is never taken for a run.
  */
 import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

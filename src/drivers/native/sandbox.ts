@@ -1,9 +1,9 @@
 /**
  * The sandbox of a run: bubblewrap's options for a spec, and the proof that it works here.
  *
- * Invariants: a run sees /usr, the mounts of its spec, its socket folder and nothing else of the host;
- * the root and the kernel's settings are read-only; no capabilities; no network unless asked for.
- * `sandboxOptions` is pure.
+ * Invariants: a run sees /usr, the mounts of its spec, its socket folder and nothing else of the
+ * host; the root and the kernel's settings are read-only; no capabilities; no network unless asked
+ * for. `sandboxOptions` is pure.
  */
 import { existsSync, readlinkSync } from 'node:fs';
 import { exec } from '../../lib/exec.ts';

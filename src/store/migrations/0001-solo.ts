@@ -1,10 +1,10 @@
 /**
  * The first schema: accounts, machines, workloads, runs, holds, timelines, keys.
  *
- * Invariants held by the database itself: one name per tenant among what is not deleted; one run that
- * is not proven gone per replica; a device is held once; an event number is used once; a hash is used
- * once. Booleans are absent on purpose: a moment (`revoked_at`) says more and compares the same on
- * both engines.
+ * Invariants held by the database itself: one name per tenant among what is not deleted; one run
+ * that is not proven gone per replica; a device is held once; an event number is used once; a hash
+ * is used once. Booleans are absent on purpose: a moment (`revoked_at`) says more and compares the
+ * same on both engines.
  */
 export const solo = {
   version: 1,

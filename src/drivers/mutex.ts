@@ -1,18 +1,16 @@
 /**
  * One thing at a time for each name.
  *
- * Invariants: work under one name never overlaps and keeps its order; a failure does not hold up what
- * follows; a name without work takes no memory.
+ * Invariants: work under one name never overlaps and keeps its order; a failure does not hold up
+ * what follows; a name without work takes no memory.
  */
 export type KeyedMutex = {
   run<T>(name: string, work: () => Promise<T>): Promise<T>;
-  isBusy(name: string): boolean;
 };
 
 export function createKeyedMutex(): KeyedMutex {
   const tails = new Map<string, Promise<unknown>>();
   return {
-    isBusy: (name) => tails.has(name),
     async run(name, work) {
       const result = (tails.get(name) ?? Promise.resolve()).then(work);
       const tail = result.catch(() => {});
