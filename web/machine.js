@@ -37,9 +37,18 @@ function showMachine(machine) {
   const facts = [
     ['System', `${inventory.os} ${inventory.os_version}, ${inventory.arch}`],
     ['Processor', `${inventory.cpu_model}, ${inventory.cpu_count} cores`],
-    ['Memory', `${gib(inventory.memory_bytes)}, of which Einsora may use ${gib(machine.offered.memory_bytes)}`],
-    ['In use', `${machine.held.cpu_millis / 1000} of ${machine.offered.cpu_millis / 1000} CPU, ${gib(machine.held.memory_bytes)} of memory`],
-    ['GPU', inventory.gpus.length === 0 ? 'none' : inventory.gpus.map((gpu) => gpu.name).join(', ')],
+    [
+      'Memory',
+      `${gib(inventory.memory_bytes)}, of which Einsora may use ${gib(machine.offered.memory_bytes)}`,
+    ],
+    [
+      'In use',
+      `${machine.held.cpu_millis / 1000} of ${machine.offered.cpu_millis / 1000} CPU, ${gib(machine.held.memory_bytes)} of memory`,
+    ],
+    [
+      'GPU',
+      inventory.gpus.length === 0 ? 'none' : inventory.gpus.map((gpu) => gpu.name).join(', '),
+    ],
   ];
   byId('facts').replaceChildren(
     ...facts.flatMap(([name, value]) => [element('dt', name), element('dd', value)]),
@@ -50,7 +59,7 @@ function showMachine(machine) {
     if (driver.ready) can.push(finding('ok', driver.driver, driver.kinds.join(', ')));
     else {
       const missing = driver.findings.find((entry) => entry.status === 'missing');
-      cannot.push(finding('missing', driver.driver, driver.why ?? '', missing?.fix));
+      cannot.push(finding('missing', `${driver.driver} driver`, driver.why ?? '', missing?.fix));
     }
   }
   for (const entry of inventory.findings) {
@@ -66,11 +75,21 @@ function row(workload) {
   const line = element('tr');
   const place = workload.placement;
   const why = workload.reason && workload.state !== 'running' ? workload.reason.message : '';
-  const state = workload.queue_place === null ? workload.state : `${workload.state} (place ${workload.queue_place})`;
-  for (const text of [workload.name, state, place?.machine_name ?? '–', place?.isolation ?? '–', why]) {
+  const state =
+    workload.queue_place === null
+      ? workload.state
+      : `${workload.state} (place ${workload.queue_place})`;
+  for (const text of [
+    workload.name,
+    state,
+    place?.machine_name ?? '–',
+    place?.isolation ?? '–',
+    why,
+  ]) {
     line.append(element('td', text));
   }
-  line.firstChild.title = workload.host_sees === null ? '' : `The host can see ${workload.host_sees}`;
+  line.firstChild.title =
+    workload.host_sees === null ? '' : `The host can see ${workload.host_sees}`;
   return line;
 }
 

@@ -113,7 +113,7 @@ async function probeOf(driver: Driver): Promise<DriverProbe> {
       driver: driver.name,
       ready: false,
       reason: null,
-      findings: [{ check: driver.name, status: 'missing', message, fix: 'einsora doctor' }],
+      findings: [{ check: driver.name, status: 'missing', message, fix: 'bin/einsora doctor' }],
     };
   }
 }

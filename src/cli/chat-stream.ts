@@ -139,7 +139,7 @@ function unanswered(error: unknown): CliError {
   return new CliError({
     code: 'answer_failed',
     message: `The gateway could not be reached: ${why}.`,
-    fix: 'einsora ls',
+    fix: 'bin/einsora ls',
     exit: 'failed',
   });
 }

@@ -11,12 +11,12 @@ export const reasons = {
   // Requests
   bad_request: { status: 400, sentence: 'The request is not valid: {problem}.', fix: null },
   body_too_large: { status: 413, sentence: 'The body is over {limit}.', fix: null },
-  not_found: { status: 404, sentence: 'There is no {what}.', fix: 'einsora ls' },
+  not_found: { status: 404, sentence: 'There is no {what}.', fix: 'bin/einsora ls' },
   method_not_allowed: { status: 405, sentence: 'That method is not allowed here.', fix: null },
   wrong_host: {
     status: 421,
     sentence: 'This server does not answer for the host name it was asked under.',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
   cross_site: {
     status: 403,
@@ -26,18 +26,18 @@ export const reasons = {
   sign_in_required: {
     status: 401,
     sentence: 'This needs a signed-in user or an API token.',
-    fix: 'einsora up prints a one-time link; the command line signs in by itself with --data-dir',
+    fix: 'bin/einsora up prints a one-time link; the command line signs in by itself with --data-dir',
   },
   sign_in_link_spent: {
     status: 401,
     sentence: 'This one-time link was used or is too old.',
-    fix: 'einsora open',
+    fix: 'bin/einsora open',
   },
   forbidden: { status: 403, sentence: 'Your role may not do this.', fix: null },
   conflict: {
     status: 409,
     sentence: 'It changed in the meantime; look again and repeat.',
-    fix: 'einsora show {name}',
+    fix: 'bin/einsora show {name}',
   },
   idempotency_key_reused: {
     status: 409,
@@ -48,7 +48,7 @@ export const reasons = {
   internal: {
     status: 500,
     sentence: 'Something went wrong here. The log has more under request {request_id}.',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
   store_full: {
     status: 507,
@@ -58,84 +58,84 @@ export const reasons = {
   store_failing: {
     status: 503,
     sentence: 'The store cannot be written; nothing was changed.',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
   outcome_unknown: {
     status: 503,
     sentence:
       'The disk failed while saving: repeat with the same Idempotency-Key to learn whether it was done.',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
-  shutting_down: { status: 503, sentence: 'The control plane is stopping.', fix: 'einsora up' },
+  shutting_down: { status: 503, sentence: 'The control plane is stopping.', fix: 'bin/einsora up' },
 
   // Asking for a workload
   name_taken: {
     status: 409,
     sentence: 'A workload named {name} exists already.',
-    fix: 'einsora show {name}, or give another --name',
+    fix: 'bin/einsora show {name}, or give another --name',
   },
   unknown_model: {
     status: 400,
     sentence: 'There is no model {model} in the catalog, and it is no file here.',
-    fix: 'einsora catalog',
+    fix: 'bin/einsora catalog',
   },
   model_source_unsupported: {
     status: 400,
     sentence: 'Models from {scheme} are not supported yet.',
-    fix: 'einsora catalog, or give a path to a GGUF file',
+    fix: 'bin/einsora catalog, or give a path to a GGUF file',
   },
   unknown_class: {
     status: 400,
     sentence: 'There is no class {class}.',
-    fix: 'einsora catalog',
+    fix: 'bin/einsora catalog',
   },
   not_ready: {
     status: 409,
     sentence: '{name} is {state}, so it cannot answer.',
-    fix: 'einsora show {name}',
+    fix: 'bin/einsora show {name}',
   },
-  already_deleted: { status: 409, sentence: '{name} was deleted.', fix: 'einsora ls' },
+  already_deleted: { status: 409, sentence: '{name} was deleted.', fix: 'bin/einsora ls' },
 
   // Why something waits or a machine was not chosen
   no_machine_matches: {
     status: 409,
     sentence: 'No machine here can run this.',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
   all_matching_busy: {
     status: 409,
     sentence: 'Every machine that could run this is busy.',
-    fix: 'einsora ls',
+    fix: 'bin/einsora ls',
   },
   machine_too_small: {
     status: 409,
     sentence: '{machine} offers {offered}, less than the {asked} asked for.',
-    fix: 'ask for a smaller class: einsora catalog',
+    fix: 'ask for a smaller class: bin/einsora catalog',
   },
   machine_busy: {
     status: 409,
     sentence: '{machine} has {free} free of the {asked} asked for; {holders} hold the rest.',
-    fix: 'einsora ls',
+    fix: 'bin/einsora ls',
   },
   machine_offline: {
     status: 409,
     sentence: '{machine} has not been heard of since {since}.',
-    fix: 'einsora machines',
+    fix: 'bin/einsora machines',
   },
   driver_missing: {
     status: 409,
     sentence: '{machine} has no driver for a {kind}.',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
   driver_not_ready: {
     status: 409,
     sentence: '{machine}: {why}',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
   accelerator_missing: {
     status: 409,
     sentence: '{machine} has no {accelerator} accelerator.',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
   isolation_not_allowed: {
     status: 409,
@@ -145,7 +145,7 @@ export const reasons = {
   class_too_small: {
     status: 409,
     sentence: '{class} has {offered} of memory, the model needs about {needed}.',
-    fix: 'einsora catalog',
+    fix: 'bin/einsora catalog',
   },
 
   // What a run may end with
@@ -153,7 +153,7 @@ export const reasons = {
   retry_later: {
     status: 409,
     sentence: 'Another attempt follows in {wait}.',
-    fix: 'einsora events {name}',
+    fix: 'bin/einsora events {name}',
   },
   sandbox_missing: {
     status: 409,
@@ -174,22 +174,22 @@ export const reasons = {
   engine_missing: {
     status: 409,
     sentence: 'The engine could not be installed: {why}.',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
   download_corrupt: {
     status: 409,
     sentence: '{what} arrived with another checksum than the pinned one and was thrown away.',
-    fix: 'check who answers for the package registry on this network, then: einsora start {name}',
+    fix: 'check who answers for the package registry on this network, then: bin/einsora start {name}',
   },
   download_failed: {
     status: 409,
     sentence: '{what} could not be fetched: {why}.',
-    fix: 'check the network, then: einsora start {name}',
+    fix: 'check the network, then: bin/einsora start {name}',
   },
   disk_full: {
     status: 507,
     sentence: '{needed} are needed on the disk of {folder}, {free} are free.',
-    fix: 'free some space, then: einsora start {name}',
+    fix: 'free some space, then: bin/einsora start {name}',
   },
   model_file_unreadable: {
     status: 409,
@@ -204,22 +204,22 @@ export const reasons = {
   engine_exited: {
     status: 409,
     sentence: 'The engine ended by itself ({how}).',
-    fix: 'einsora logs {name}',
+    fix: 'bin/einsora logs {name}',
   },
   engine_never_ready: {
     status: 409,
     sentence: 'The engine made no progress for {waited} and was ended.',
-    fix: 'einsora logs {name}',
+    fix: 'bin/einsora logs {name}',
   },
   engine_hangs: {
     status: 409,
     sentence: 'The engine stopped answering for {waited} and was ended.',
-    fix: 'einsora logs {name}',
+    fix: 'bin/einsora logs {name}',
   },
   out_of_memory: {
     status: 409,
     sentence: 'It used more than its {memory} of memory and was ended.',
-    fix: 'einsora rm {name}, then launch it with a larger --class',
+    fix: 'bin/einsora rm {name}, then launch it with a larger --class',
   },
   machine_rebooted: {
     status: 409,
@@ -229,12 +229,12 @@ export const reasons = {
   engine_refused: {
     status: 409,
     sentence: 'The engine is up but answered its first question with {status}: {why}.',
-    fix: 'einsora logs {name}',
+    fix: 'bin/einsora logs {name}',
   },
   agent_failed: {
     status: 409,
     sentence: 'The agent could not go on: {why}.',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
   machine_starting: {
     status: 409,
@@ -244,22 +244,22 @@ export const reasons = {
   run_vanished: {
     status: 409,
     sentence: 'Its process is gone and nobody saw it end.',
-    fix: 'einsora logs {name}',
+    fix: 'bin/einsora logs {name}',
   },
   start_failed: {
     status: 409,
     sentence: 'It could not be started: {why}.',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
   stop_unproven: {
     status: 409,
     sentence: 'It was told to end, but that it did could not be proved: {why}.',
-    fix: 'einsora doctor',
+    fix: 'bin/einsora doctor',
   },
   port_unreachable: {
     status: 503,
     sentence: 'Its port {port} cannot be reached: {why}.',
-    fix: 'einsora logs {name}',
+    fix: 'bin/einsora logs {name}',
   },
   driver_not_built: {
     status: 409,
@@ -269,7 +269,7 @@ export const reasons = {
   too_many_restarts: {
     status: 409,
     sentence: 'It ended {count} times in a row, the last time: {last}',
-    fix: 'einsora logs {name}, then: einsora start {name}',
+    fix: 'bin/einsora logs {name}, then: bin/einsora start {name}',
   },
   asked_by_user: { status: 200, sentence: 'Asked for by {who}.', fix: null },
 
@@ -287,12 +287,12 @@ export const reasons = {
   data_dir_unwritable: {
     status: 409,
     sentence: '{data_dir} cannot be written: {why}.',
-    fix: 'give a folder of your own: einsora up --data-dir ~/einsora-data',
+    fix: 'give a folder of your own: bin/einsora up --data-dir ~/einsora-data',
   },
   port_in_use: {
     status: 409,
     sentence: 'Port {port} on {address} is taken by another program.',
-    fix: 'einsora up --port {suggestion}',
+    fix: 'bin/einsora up --port {suggestion}',
   },
   control_plane_unreachable: {
     status: 503,

@@ -129,7 +129,7 @@ function macGpus(): GpuReport {
   const message = 'the GPU of this Mac is not used yet; workloads run on its CPU';
   return {
     gpus: [],
-    findings: [{ check: 'gpu', status: 'warning', message, fix: 'einsora catalog' }],
+    findings: [{ check: 'gpu', status: 'warning', message, fix: 'bin/einsora catalog' }],
   };
 }
 

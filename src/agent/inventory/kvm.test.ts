@@ -20,8 +20,8 @@ test('a device file without vmx or svm in the flags lies', async () => {
     files: { '/proc/cpuinfo': 'flags\t\t: fpu sse svmlike hypervisor\n' },
   });
   assert.equal(finding.status, 'missing');
-  assert.match(finding.message, /the device file lies: no hardware virtualisation reaches this/);
-  assert.match(finding.fix ?? '', /nested virtualisation on the host/);
+  assert.match(finding.message, /the device file lies: no hardware virtualization reaches this/);
+  assert.match(finding.fix ?? '', /nested virtualization on the host/);
 });
 
 test('no flags on bare metal: the firmware setup', async () => {

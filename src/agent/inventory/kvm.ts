@@ -55,12 +55,12 @@ export function judgeKvm(seen: KvmSnapshot): Finding {
   }
   if (seen.arch === 'x64' && seen.flag === null) {
     const reach =
-      'no hardware virtualisation reaches this machine (no vmx or svm in its CPU flags)';
+      'no hardware virtualization reaches this machine (no vmx or svm in its CPU flags)';
     const lie = device === 'missing' ? '' : '/dev/kvm is there, but the device file lies: ';
     const fix =
       seen.inside === null
         ? 'switch on VT-x or AMD-V in its firmware setup'
-        : `switch on nested virtualisation on the host (this is ${seen.inside})`;
+        : `switch on nested virtualization on the host (this is ${seen.inside})`;
     return missing(`no usable KVM: ${lie}${reach}`, fix);
   }
   if (device === 'missing') {
