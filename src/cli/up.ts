@@ -69,7 +69,7 @@ export async function up(
   const why = await untilStopped(system.failed);
   if (why === 'failed') {
     say('The store can no longer be written safely; ending. See the log, then: bin/einsora up');
-    return exitCode('failed');
+    process.exit(exitCode('failed')); // at once: whatever is still held open must not answer
   }
   const going_on = await system.runningNames();
   await system.stop();

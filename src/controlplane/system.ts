@@ -24,6 +24,7 @@ import { listRunningNames } from '../store/workloads.ts';
 import { createApi } from './api.ts';
 import { createProofs, type Proofs } from './auth/proofs.ts';
 import { createController } from './controller.ts';
+import { startHousekeeping } from './housekeeping.ts';
 import { type Listening, listen } from './server.ts';
 import { createTargets } from './targets.ts';
 
@@ -132,12 +133,14 @@ async function serve(
     wakeController: () => controller.wake(),
     wakeAgents: () => sync.wake(),
   });
+  const housekeeping = startHousekeeping({ store, clock, log });
   async function stop(): Promise<void> {
     await listening?.close();
     await gateway.close();
     sync.close();
     await local.agent.stop();
     await controller.stop();
+    await housekeeping.stop();
   }
   try {
     listening = await listen(options.port, { api, gateway, clock, random, log });
