@@ -34,8 +34,11 @@ const exclusive_words: { pattern: RegExp; what: string; only: readonly string[] 
   },
   { pattern: /\bMath\.random\b/g, what: 'chance', only: clocks },
 ];
-const state_writer = 'src/store/workloads.ts';
-const state_sql = /\bupdate\s+workloads\s+set\b[\s\S]*\bstate\s*=/i;
+/** Who may write a workload's state: one file moves it, one gives it its first. */
+const state_writers: { sql: RegExp; only: string }[] = [
+  { sql: /\bupdate\s+workloads\s+set\b[\s\S]*\bstate\s*=/i, only: 'src/store/events.ts' },
+  { sql: /\binsert\s+into\s+workloads\b/i, only: 'src/store/workloads.ts' },
+];
 
 /** Default exports that a tool demands. */
 const default_exports: readonly string[] = ['web/vite.config.ts'];
@@ -73,14 +76,16 @@ function words(source: Source): Problem[] {
 }
 
 function stateSql(source: Source): Problem[] {
-  if (!source.path.startsWith('src/') || source.path === state_writer) return [];
-  return source.strings
-    .filter((literal) => state_sql.test(setPart(literal.value)))
-    .map((literal) => ({
-      path: source.path,
-      line: lineAt(source.text, literal.start),
-      problem: `a workload's state is set only in ${state_writer}`,
-    }));
+  if (!source.path.startsWith('src/')) return [];
+  return state_writers.flatMap(({ sql, only }) =>
+    source.strings
+      .filter((literal) => source.path !== only && sql.test(setPart(literal.value)))
+      .map((literal) => ({
+        path: source.path,
+        line: lineAt(source.text, literal.start),
+        problem: `a workload's state is set only in ${only}`,
+      })),
+  );
 }
 
 /** What stands between `set` and `where`: a state in the condition is no write. */

@@ -2,9 +2,9 @@
  * The control plane's end of sync: takes an agent's report and answers with the machine's complete
  * desired state, at once where it changed, else after the hold (ADR-0016).
  *
- * Invariants: a report is stored before anything is held; one that is not newer than the last accepted
- * one changes nothing; a newer agent of the same machine ends an older one; a poll that changes
- * nothing writes nothing; one poll per machine is held, a newer one ends it.
+ * Invariants: a report is stored before anything is held; one that is not newer than the last
+ * accepted one changes nothing; a newer agent of the same machine ends an older one; a poll that
+ * changes nothing writes nothing; one poll per machine is held, a newer one ends it.
  */
 import { limits } from '../../contract/limits.ts';
 import type { Hello, HelloReply, Report, SyncReply } from '../../contract/sync.ts';
@@ -28,116 +28,149 @@ export type SyncHandler = {
   close(): void;
 };
 
-type Session = { agent_epoch: number; seq: number; applied: string; held: Signal; poll: number };
-
-export function createSync(deps: {
+export type SyncDeps = {
   store: EinsoraStore;
   clock: Clock;
   log: Log;
   presence: Presence;
   /** Called when a report changed something that admission may care about. */
   changed: () => void;
-}): SyncHandler {
-  const { store, clock, presence } = deps;
-  const sessions = new Map<string, Session>();
-  let closed = false;
+};
 
-  async function hello(machine_id: string, words: Hello): Promise<HelloReply | null> {
-    const greeted = await store.transact('greetMachine', {
-      machine_id,
-      boot_id: words.boot_id,
-      name: words.inventory.name,
-      offered: words.inventory.offered,
-      inventory: JSON.stringify(words.inventory),
-      now: clock.now(),
-    });
-    if (greeted === null) return null;
-    presence.heard(machine_id);
-    sessions.get(machine_id)?.held.notify();
-    const { agent_epoch } = greeted;
-    sessions.set(machine_id, { agent_epoch, seq: 0, applied: '', held: createSignal(), poll: 0 });
-    deps.changed();
-    const { store_uuid, store_epoch } = await store.read(readIdentity, {});
-    return { store_uuid, store_epoch, agent_epoch };
-  }
+/** What is known of one agent since its hello. */
+type Session = {
+  agent_epoch: number;
+  seq: number;
+  /** What its last stored report proved. */
+  applied: string;
+  held: Signal;
+  /** Number of its newest poll. */
+  poll: number;
+};
 
-  async function sync(machine_id: string, report: Report, signal: AbortSignal): Promise<SyncReply> {
-    const session = sessions.get(machine_id);
-    if (session === undefined) return { outcome: 'hello_again' };
-    if (report.agent_epoch !== session.agent_epoch || report.seq <= session.seq) {
-      return { outcome: 'stale_agent' };
-    }
-    session.seq = report.seq;
-    presence.heard(machine_id);
-    await applyReported(machine_id, session, report);
-    return holdUntilChanged(machine_id, session, report.have_generation, signal);
-  }
+type Context = SyncDeps & { sessions: Map<string, Session>; closed: boolean };
 
-  async function applyReported(machine_id: string, session: Session, report: Report) {
-    const machine = await store.read(findMachine, { machine_id });
-    const name = machine?.name ?? machine_id;
-    if (report.inventory !== null) {
-      const inventory = JSON.stringify(report.inventory);
-      const { name, offered } = report.inventory;
-      await store.transact('updateInventory', { machine_id, name, offered, inventory });
-      deps.changed();
-    }
-    for (const run of report.observed) presence.setStages(run, run.stages);
-    // Stages come and go without a write; what proves something is compared without them.
-    const proof = JSON.stringify(report.observed.map((run) => ({ ...run, stages: [] })));
-    if (proof === session.applied) return;
-    const { changed } = await store.transact('applyReport', {
-      machine_id,
-      machine_name: name,
-      observed: report.observed,
-      now: clock.now(),
-      actor: `machine:${name}`,
-      request_id: null,
-    });
-    session.applied = proof;
-    for (const run of report.observed) if (run.state === 'removed') presence.forget(run);
-    if (changed > 0) deps.changed();
-  }
-
-  async function holdUntilChanged(
-    machine_id: string,
-    session: Session,
-    have_generation: number,
-    signal: AbortSignal,
-  ): Promise<SyncReply> {
-    const deadline = clock.monotonic() + limits.sync_hold_ms;
-    const poll = ++session.poll;
-    session.held.notify(); // an earlier poll of this machine ends
-    const stop = AbortSignal.any([signal]);
-    for (;;) {
-      if (sessions.get(machine_id) !== session) return { outcome: 'stale_agent' };
-      const machine = await store.read(findMachine, { machine_id });
-      if (machine === undefined) return { outcome: 'hello_again' };
-      const left = deadline - clock.monotonic();
-      const fresh = machine.generation === have_generation;
-      if (!fresh || left <= 0 || stop.aborted || closed || session.poll !== poll) {
-        return answer(machine_id, machine.generation);
-      }
-      await session.held.wait(clock, left, stop);
-    }
-  }
-
-  async function answer(machine_id: string, generation: number): Promise<SyncReply> {
-    const { store_uuid, store_epoch } = await store.read(readIdentity, {});
-    const rows = await store.read(runsOfMachine, { machine_id });
-    const desired = desiredRuns(rows);
-    return { outcome: 'accepted', store_uuid, store_epoch, generation, desired };
-  }
-
+export function createSync(deps: SyncDeps): SyncHandler {
+  const context: Context = { ...deps, sessions: new Map(), closed: false };
+  const wake = () => {
+    for (const session of context.sessions.values()) session.held.notify();
+  };
   return {
-    hello,
-    sync,
-    wake() {
-      for (const session of sessions.values()) session.held.notify();
-    },
+    hello: (machine_id, words) => hello(context, machine_id, words),
+    sync: (machine_id, report, signal) => sync(context, machine_id, report, signal),
+    wake,
     close() {
-      closed = true;
-      for (const session of sessions.values()) session.held.notify();
+      context.closed = true;
+      wake();
     },
   };
+}
+
+async function hello(
+  { store, clock, presence, sessions, changed }: Context,
+  machine_id: string,
+  words: Hello,
+): Promise<HelloReply | null> {
+  const greeted = await store.transact('greetMachine', {
+    machine_id,
+    boot_id: words.boot_id,
+    name: words.inventory.name,
+    offered: words.inventory.offered,
+    inventory: JSON.stringify(words.inventory),
+    now: clock.now(),
+  });
+  if (greeted === null) return null;
+  presence.heard(machine_id);
+  sessions.get(machine_id)?.held.notify();
+  const { agent_epoch } = greeted;
+  sessions.set(machine_id, { agent_epoch, seq: 0, applied: '', held: createSignal(), poll: 0 });
+  changed();
+  const { store_uuid, store_epoch } = await store.read(readIdentity, {});
+  return { store_uuid, store_epoch, agent_epoch };
+}
+
+async function sync(
+  context: Context,
+  machine_id: string,
+  report: Report,
+  signal: AbortSignal,
+): Promise<SyncReply> {
+  const session = context.sessions.get(machine_id);
+  if (session === undefined) return { outcome: 'hello_again' };
+  if (report.agent_epoch !== session.agent_epoch || report.seq <= session.seq) {
+    return { outcome: 'stale_agent' };
+  }
+  session.seq = report.seq;
+  context.presence.heard(machine_id);
+  await applyReported(context, machine_id, session, report);
+  return holdUntilChanged(context, machine_id, session, report.have_generation, signal);
+}
+
+async function applyReported(
+  { store, clock, presence, changed }: Context,
+  machine_id: string,
+  session: Session,
+  report: Report,
+): Promise<void> {
+  const machine = await store.read(findMachine, { machine_id });
+  const machine_name = machine?.name ?? machine_id;
+  if (report.inventory !== null) {
+    const inventory = JSON.stringify(report.inventory);
+    const { name, offered } = report.inventory;
+    await store.transact('updateInventory', { machine_id, name, offered, inventory });
+    changed();
+  }
+  for (const run of report.observed) {
+    if (run.state === 'removed') presence.forget(run);
+    else presence.setStages(run, run.stages);
+  }
+  // Stages come and go without a write; what proves something is compared without them.
+  const proof = JSON.stringify(report.observed.map((run) => ({ ...run, stages: [] })));
+  if (proof === session.applied) return;
+  const applied = await store.transact('applyReport', {
+    machine_id,
+    machine_name,
+    observed: report.observed,
+    now: clock.now(),
+    actor: `machine:${machine_name}`,
+    request_id: null,
+  });
+  session.applied = proof;
+  if (applied.changed > 0) changed();
+}
+
+async function holdUntilChanged(
+  context: Context,
+  machine_id: string,
+  session: Session,
+  have_generation: number,
+  signal: AbortSignal,
+): Promise<SyncReply> {
+  const { store, clock, sessions } = context;
+  const deadline = clock.monotonic() + limits.sync_hold_ms;
+  session.poll += 1;
+  const { poll } = session;
+  session.held.notify(); // an earlier poll of this machine ends
+  for (;;) {
+    if (sessions.get(machine_id) !== session) return { outcome: 'stale_agent' };
+    const machine = await store.read(findMachine, { machine_id });
+    if (machine === undefined) return { outcome: 'hello_again' };
+    const left = deadline - clock.monotonic();
+    const is_over = left <= 0 || signal.aborted || context.closed || session.poll !== poll;
+    if (is_over || machine.generation !== have_generation) {
+      return answer(store, machine_id, machine.generation);
+    }
+    await session.held.wait(clock, left, signal);
+  }
+}
+
+async function answer(
+  store: EinsoraStore,
+  machine_id: string,
+  generation: number,
+): Promise<SyncReply> {
+  const { store_uuid, store_epoch } = await store.read(readIdentity, {});
+  const rows = await store.read(runsOfMachine, { machine_id });
+  const desired = desiredRuns(rows);
+  return { outcome: 'accepted', store_uuid, store_epoch, generation, desired };
 }

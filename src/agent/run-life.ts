@@ -1,0 +1,161 @@
+/**
+ * The life of one run here: brought up, watched, ended, and how it ended kept.
+ *
+ * Invariants: a run is reported as ended only once its driver proved that nothing of it executes;
+ * a stop that fails is tried again until it is proven or somebody else takes over; how a run ended
+ * is in the journal before it is reported.
+ */
+import type { EndpointSpec } from '../contract/sync.ts';
+import type { RunExit } from '../core/run.ts';
+import type { Driver } from '../drivers/driver.ts';
+import type { Clock } from '../lib/clock.ts';
+import { describeError, type Log } from '../lib/log.ts';
+import {
+  awaitAnswer,
+  type EndpointDeps,
+  type Outcome,
+  startEndpoint,
+  watchEndpoint,
+} from './endpoint-run.ts';
+import type { Journal } from './journal.ts';
+import { type LocalRun, type Phase, type RunEnd, runName } from './local-run.ts';
+import type { LocalFacts } from './reconcile.ts';
+
+export type RunsDeps = {
+  drivers: Map<string, Driver>;
+  /** What an endpoint needs beside its driver. */
+  endpoint: Omit<EndpointDeps, 'driver'>;
+  journal: Journal;
+  boot_id: string;
+  clock: Clock;
+  log: Log;
+  /** Something is to be reported. */
+  changed: () => void;
+};
+
+export type Local = LocalRun & { busy: LocalFacts['busy'] };
+
+type Failure = Extract<Outcome, { ok: false }>;
+
+const stop_grace_ms = 5000;
+const retry_ms = 1000;
+const log_tail_bytes = 4096;
+
+/** Begins to bring a run up, or to watch it where it is `adopted`. */
+export function bringUp(deps: RunsDeps, one: Local, spec: EndpointSpec, adopted: boolean): void {
+  one.busy = 'bringing-up';
+  one.phase = 'preparing';
+  one.work = supervise(deps, one, spec, adopted).finally(() => {
+    if (one.busy === 'bringing-up') one.busy = 'no';
+    deps.changed();
+  });
+}
+
+/** Never rejects: nobody waits for it but a stop. */
+async function supervise(
+  deps: RunsDeps,
+  one: Local,
+  spec: EndpointSpec,
+  adopted: boolean,
+): Promise<void> {
+  const { signal } = one.stopping;
+  let outcome: Outcome;
+  try {
+    outcome = await liveThrough(deps, one, spec, adopted, signal);
+  } catch (error) {
+    complain(deps, one, error, 'a run could not go on');
+    outcome = { ok: false, code: 'agent_failed', details: { why: describeError(error) } };
+  }
+  if (signal.aborted || outcome.ok) return;
+  one.stages.fail(outcome.code);
+  while (!signal.aborted) {
+    try {
+      return await endRun(deps, one, outcome);
+    } catch (error) {
+      complain(deps, one, error, 'a run could not be ended and is tried again');
+      await deps.clock.sleep(retry_ms, signal);
+    }
+  }
+}
+
+async function liveThrough(
+  deps: RunsDeps,
+  one: Local,
+  spec: EndpointSpec,
+  adopted: boolean,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const endpoint = { ...deps.endpoint, driver: driverOf(deps, one) };
+  if (!adopted) {
+    const started = await startEndpoint(endpoint, one.run, spec, one.stages, signal);
+    if (!started.ok || signal.aborted) return started;
+  }
+  const answered = await awaitAnswer(endpoint, one.run, spec.name, one.stages, signal);
+  if (!answered.ok || signal.aborted) return answered;
+  one.phase = 'ready';
+  deps.changed();
+  return watchEndpoint(endpoint, one.run, signal);
+}
+
+/** Makes sure that nothing of a failed run executes any more, and keeps how it ended. */
+async function endRun(deps: RunsDeps, one: Local, failure: Failure): Promise<void> {
+  const seen_to_end = failure.code === 'engine_exited';
+  const exit_before = await exitOf(deps, one);
+  await driverOf(deps, one).stop(one.run, 'park', seen_to_end ? 0 : stop_grace_ms);
+  const exit = seen_to_end ? (exit_before ?? (await exitOf(deps, one))) : null;
+  await recordEnd(deps, one, failure.code, exit, failure.details);
+}
+
+/** Ends a run for whom it was asked; resolves only when its driver has proven it. */
+export async function stopRun(deps: RunsDeps, one: Local, mode: 'park' | 'remove'): Promise<void> {
+  const { journal } = deps;
+  one.stopping.abort();
+  await one.work;
+  const entry = journal.read(one.run);
+  if (entry !== null) journal.write(one.run, { ...entry, intent: mode });
+  await driverOf(deps, one).stop(one.run, mode, stop_grace_ms);
+  if (mode === 'remove') {
+    journal.remove(one.run);
+    one.phase = 'removed';
+  } else {
+    await recordEnd(deps, one, null, await exitOf(deps, one));
+    one.phase = 'parked';
+  }
+}
+
+export async function recordEnd(
+  deps: RunsDeps,
+  one: Local,
+  reason: RunEnd['reason'],
+  exit: RunExit | null,
+  details: RunEnd['details'] = {},
+): Promise<void> {
+  const tail = await driverOf(deps, one)
+    .logs(one.run, -log_tail_bytes, log_tail_bytes)
+    .catch(() => null);
+  const end: RunEnd = { exit, reason, details, log_tail: tail?.text ?? null };
+  const entry = deps.journal.read(one.run);
+  if (entry !== null) deps.journal.write(one.run, { ...entry, end });
+  settle(deps, one, end, 'ended');
+}
+
+export function settle(deps: RunsDeps, one: Local, end: RunEnd, phase: Phase): void {
+  one.end = end;
+  one.phase = phase;
+  deps.changed();
+}
+
+async function exitOf(deps: RunsDeps, one: Local): Promise<RunExit | null> {
+  const all = await driverOf(deps, one).observe();
+  return all.find((entry) => runName(entry.run) === runName(one.run))?.exit ?? null;
+}
+
+function driverOf(deps: RunsDeps, one: { driver: string }): Driver {
+  const driver = deps.drivers.get(one.driver);
+  if (driver === undefined) throw new Error(`this agent has no driver ${one.driver}`);
+  return driver;
+}
+
+function complain(deps: RunsDeps, one: Local, error: unknown, message: string): void {
+  deps.log.error({ run: runName(one.run), error: describeError(error) }, message);
+}
