@@ -8,7 +8,7 @@ const units = ['B', 'kB', 'MB', 'GB', 'TB'];
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;
-  while (value >= 1000 && unit < units.length - 1) {
+  while (Math.round(value) >= 1000 && unit < units.length - 1) {
     value /= 1000;
     unit += 1;
   }
@@ -24,9 +24,9 @@ export function formatMemory(bytes: number): string {
 
 /** 350 gives "350 ms", 12400 gives "12.4 s", 192000 gives "3m 12s", 7260000 gives "2h 1m". */
 export function formatDuration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  const seconds = Math.floor(ms / 1000);
+  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
   if (seconds < 3600) return `${Math.floor(seconds / 60)}m ${seconds % 60}s`;
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60 * 48) return `${Math.floor(minutes / 60)}h ${minutes % 60}m`;

@@ -1,9 +1,9 @@
 /**
  * Where a workload would run, and why nowhere else: a pure decision for admission and for the plan.
  *
- * Invariants: every machine that is not chosen has exactly one refusal, the first that applies in
- * the order trust, region, kind, accelerator, size, reachability, room; the choice among the
- * fitting ones is the one that leaves the least waste, then the lower id.
+ * Invariants: every machine that cannot take it has exactly one refusal, the first that applies in
+ * the order region, kind, trust, accelerator, driver, size, reachability, room; the choice among
+ * the fitting ones is the one that leaves the least waste, then the lower id.
  */
 
 import { classes } from './catalog.ts';

@@ -34,11 +34,6 @@ export const reasons = {
     fix: 'bin/einsora open',
   },
   forbidden: { status: 403, sentence: 'Your role may not do this.', fix: null },
-  conflict: {
-    status: 409,
-    sentence: 'It changed in the meantime; look again and repeat.',
-    fix: 'bin/einsora show {name}',
-  },
   idempotency_key_reused: {
     status: 409,
     sentence: 'This Idempotency-Key was used for another request.',
@@ -150,11 +145,6 @@ export const reasons = {
 
   // What a run may end with
   waiting_for_placement: { status: 409, sentence: 'Not decided yet.', fix: null },
-  retry_later: {
-    status: 409,
-    sentence: 'Another attempt follows in {wait}.',
-    fix: 'bin/einsora events {name}',
-  },
   sandbox_missing: {
     status: 409,
     sentence: 'No sandbox: {why}. Nothing runs without one.',

@@ -28,7 +28,8 @@ export function createSignal(): Signal {
         stop?.addEventListener('abort', abort, { once: true });
         if (!stop?.aborted) await clock.sleep(ms, woken.signal);
         stop?.removeEventListener('abort', abort);
-        wake = null;
+        // A newer wait may have begun since: its wake-up is not ours to take away.
+        if (wake === abort) wake = null;
       }
       pending = false;
     },

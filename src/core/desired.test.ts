@@ -1,0 +1,79 @@
+/**
+ * Desired state: the same rows give the same bytes, and nothing that ended is asked to run.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { type DesiredSource, desiredRuns } from './desired.ts';
+
+const spec = (more: object) =>
+  JSON.stringify({
+    kind: 'endpoint',
+    model: 'smollm2-135m',
+    model_params: {},
+    cpu_millis: 1000,
+    memory_bytes: 2 ** 31,
+    ...more,
+  });
+const anyRow: fc.Arbitrary<DesiredSource> = fc.record({
+  workload_id: fc.string({ minLength: 26, maxLength: 26 }),
+  replica: fc.nat(3),
+  run_epoch: fc.integer({ min: 1, max: 99 }),
+  driver: fc.constantFrom('linux-native', 'sim'),
+  wanted: fc.constantFrom('run', 'park', 'remove'),
+  ended_at: fc.option(fc.nat(), { nil: null }),
+  name: fc.string(),
+  spec: fc.constantFrom(
+    spec({}),
+    spec({ model_params: { context_length: 512, parallel: 2 } }),
+    spec({ kind: 'vm', model: null }),
+  ),
+});
+
+function always(check: (rows: DesiredSource[]) => void): void {
+  fc.assert(fc.property(fc.array(anyRow, { maxLength: 8 }), check), { seed: 10, numRuns: 500 });
+}
+
+test('the same rows give the same bytes, in the order of the rows', () => {
+  always((rows) => {
+    const copy = JSON.parse(JSON.stringify(rows)) as DesiredSource[];
+    assert.equal(JSON.stringify(desiredRuns(rows)), JSON.stringify(desiredRuns(copy)));
+    assert.deepEqual(
+      desiredRuns(rows).map((run) => run.workload_id),
+      rows.map((row) => row.workload_id),
+    );
+  });
+});
+
+test('rows are only looked at', () => {
+  always((rows) => {
+    const before = JSON.stringify(rows);
+    desiredRuns(rows);
+    assert.equal(JSON.stringify(rows), before);
+  });
+});
+
+test('what ended is never asked to run again', () => {
+  always((rows) => {
+    desiredRuns(rows).forEach((run, index) => {
+      const row = rows[index];
+      if (row?.ended_at !== null) assert.notEqual(run.action, 'run');
+      else assert.equal(run.action, row.wanted);
+    });
+  });
+});
+
+test('only what is to run is told what to run, and never a secret or a tenant', () => {
+  always((rows) => {
+    for (const run of desiredRuns(rows)) {
+      if (run.action !== 'run') assert.equal(run.spec, null);
+      const keys = Object.keys(run.spec ?? {});
+      assert.deepEqual(
+        keys,
+        run.spec === null
+          ? []
+          : ['kind', 'name', 'model', 'context_length', 'parallel', 'cpu_millis', 'memory_bytes'],
+      );
+    }
+  });
+});

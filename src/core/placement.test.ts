@@ -1,0 +1,180 @@
+/**
+ * Placement: a machine is chosen or refused for one reason, and never promised what it lacks.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { freeOf, place, sizeName } from './placement.ts';
+import { type DriverName, driverIsolation, mayRun, trustLevel } from './trust.ts';
+import type { Amounts, MachineView, WorkloadSpec } from './workload.ts';
+
+const gib = 2 ** 30;
+const spec: WorkloadSpec = {
+  kind: 'endpoint',
+  name: 'chat',
+  region: 'local',
+  accelerator: null,
+  gpu_class: null,
+  gpu_count: 0,
+  cpu_millis: 1000,
+  memory_bytes: 2 * gib,
+  disk_bytes: 0,
+  model: 'smollm2-135m',
+  model_params: {},
+};
+const desk: MachineView = {
+  id: 'm1',
+  name: 'desk',
+  region: 'local',
+  owner_tenant_id: 'mine',
+  invited_tenant_ids: [],
+  sharing: 'private',
+  online: true,
+  last_seen_at: 0,
+  accelerators: ['cpu'],
+  drivers: [{ driver: 'linux-native', ready: true, why: null, kinds: ['endpoint'] }],
+  offered: { cpu_millis: 4000, memory_bytes: 8 * gib, disk_bytes: 100 * gib },
+  held: { cpu_millis: 0, memory_bytes: 0, disk_bytes: 0 },
+  holders: [],
+};
+
+const amounts = (most: number): fc.Arbitrary<Amounts> =>
+  fc.record({
+    cpu_millis: fc.nat(most * 1000),
+    memory_bytes: fc.nat(most).map((count) => count * gib),
+    disk_bytes: fc.nat(most).map((count) => count * gib),
+  });
+const anyMachine = fc.record({
+  id: fc.string({ minLength: 1, maxLength: 4 }),
+  name: fc.constant('a machine'),
+  region: fc.constantFrom('local', 'elsewhere'),
+  owner_tenant_id: fc.constantFrom('mine', 'yours'),
+  invited_tenant_ids: fc.subarray(['mine']),
+  sharing: fc.constantFrom('private', 'invite-only', 'community'),
+  online: fc.boolean(),
+  last_seen_at: fc.option(fc.nat(10 ** 12), { nil: null }),
+  accelerators: fc.subarray(['cpu', 'nvidia']),
+  drivers: fc.array(
+    fc.record({
+      driver: fc.constantFrom(...(Object.keys(driverIsolation) as DriverName[])),
+      ready: fc.boolean(),
+      why: fc.option(fc.constant('it is not ready'), { nil: null }),
+      kinds: fc.subarray(['vm', 'endpoint'] as const).map((kinds) => [...kinds]),
+    }),
+    { maxLength: 3 },
+  ),
+  offered: amounts(8),
+  held: amounts(8),
+  holders: fc.constant(['somebody']),
+}) satisfies fc.Arbitrary<MachineView>;
+const anyMachines = fc.uniqueArray(anyMachine, { selector: (one) => one.id, maxLength: 6 });
+const anySpec: fc.Arbitrary<WorkloadSpec> = fc
+  .record({ asked: amounts(4), accelerator: fc.constantFrom(null, 'cpu', 'nvidia') })
+  .map(({ asked, accelerator }) => ({ ...spec, ...asked, accelerator }));
+
+function always(
+  check: (decision: ReturnType<typeof place>, asked: WorkloadSpec, machines: MachineView[]) => void,
+): void {
+  fc.assert(
+    fc.property(anySpec, anyMachines, (asked, machines) => {
+      check(place(asked, 'mine', machines), asked, machines);
+    }),
+    { seed: 8, numRuns: 1000 },
+  );
+}
+
+test('each machine is refused at most once, and the chosen one never', () => {
+  always(({ refusals, chosen }) => {
+    const ids = refusals.map((refusal) => refusal.machine_id);
+    assert.equal(new Set(ids).size, ids.length);
+    assert.equal(chosen !== null && ids.includes(chosen.machine_id), false);
+  });
+});
+
+test('where nothing is chosen, every machine says why not', () => {
+  always(({ refusals, chosen, code }, _asked, machines) => {
+    if (chosen !== null) return assert.equal(code, null);
+    assert.equal(refusals.length, machines.length);
+    const busy = refusals.some((refusal) => refusal.code === 'machine_busy');
+    assert.equal(code, busy ? 'all_matching_busy' : 'no_machine_matches');
+  });
+});
+
+test('what is chosen fits into what is free, here, now, by a driver that may', () => {
+  always(({ chosen }, asked, machines) => {
+    if (chosen === null) return;
+    const machine = machines.find((one) => one.id === chosen.machine_id);
+    assert.ok(machine);
+    const free = freeOf(machine);
+    for (const name of ['cpu_millis', 'memory_bytes', 'disk_bytes'] as const) {
+      assert.ok(asked[name] <= free[name], name);
+      assert.ok(asked[name] + machine.held[name] <= machine.offered[name] || asked[name] === 0);
+    }
+    assert.equal(machine.online, true);
+    assert.equal(machine.region, asked.region);
+    const driver = machine.drivers.find((one) => one.driver === chosen.driver && one.ready);
+    assert.ok(driver?.kinds.includes('endpoint'));
+    assert.ok(mayRun(trustLevel('mine', machine), chosen.driver, machine.sharing));
+    assert.equal(chosen.isolation, driverIsolation[chosen.driver]);
+  });
+});
+
+test('the order in which machines are listed decides nothing', () => {
+  always((decision, asked, machines) => {
+    assert.deepEqual(place(asked, 'mine', [...machines].reverse()), decision);
+  });
+});
+
+test('a decision changes nothing of what it looked at', () => {
+  fc.assert(
+    fc.property(anySpec, anyMachines, (asked, machines) => {
+      const before = JSON.stringify([asked, machines]);
+      place(asked, 'mine', machines);
+      assert.equal(JSON.stringify([asked, machines]), before);
+    }),
+    { seed: 9 },
+  );
+});
+
+test('the machine with the least left over is chosen, then the lower id', () => {
+  const small = { ...desk, id: 'm2', offered: { ...desk.offered, memory_bytes: 2 * gib } };
+  assert.equal(place(spec, 'mine', [desk, small]).chosen?.machine_id, 'm2');
+  assert.equal(place(spec, 'mine', [{ ...desk, id: 'm0' }, desk]).chosen?.machine_id, 'm0');
+});
+
+const refusedFor: [string, Partial<MachineView>, Partial<WorkloadSpec>][] = [
+  ['no_machine_matches', { region: 'elsewhere' }, {}],
+  ['machine_starting', { drivers: [] }, {}],
+  ['driver_missing', {}, { kind: 'vm' }],
+  ['isolation_not_allowed', { owner_tenant_id: 'yours' }, {}],
+  ['accelerator_missing', {}, { accelerator: 'nvidia' }],
+  ['driver_not_ready', { drivers: [{ ...first(desk), ready: false, why: 'no sandbox' }] }, {}],
+  ['machine_too_small', {}, { memory_bytes: 16 * gib }],
+  ['machine_offline', { online: false }, {}],
+  ['machine_busy', { held: { ...desk.offered } }, {}],
+];
+for (const [code, machine, asked] of refusedFor) {
+  test(`a machine is refused as ${code}`, () => {
+    const { refusals } = place({ ...spec, ...asked }, 'mine', [{ ...desk, ...machine }]);
+    assert.deepEqual(
+      refusals.map((refusal) => refusal.code),
+      [code],
+    );
+  });
+}
+
+test('a machine whose owner lowered the offer has nothing free, not less than nothing', () => {
+  const lowered = { ...desk, held: { ...desk.offered, memory_bytes: 99 * gib } };
+  assert.deepEqual(Object.values(freeOf(lowered)), [0, 0, 0]);
+});
+
+test('a size is named by its class where it has one', () => {
+  assert.equal(sizeName(spec), 'cpu-1c-2g');
+  assert.equal(sizeName({ ...spec, memory_bytes: 3 * gib }), '1 CPU and 3 GiB');
+});
+
+function first(machine: MachineView) {
+  const [driver] = machine.drivers;
+  if (driver === undefined) throw new Error('the machine of this test has a driver');
+  return driver;
+}

@@ -1,0 +1,321 @@
+/**
+ * A whole control plane in this process, on a store in memory or in a file: sync, controller and
+ * API, with a clock that stands still and a machine that says what the test wants.
+ *
+ * Invariants: no sleeps, no network, no engines; what it opened is closed by `close`.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createPresence, type Presence } from '../../src/backends/agent/presence.ts';
+import { createSync, type SyncHandler } from '../../src/backends/agent/sync.ts';
+import type { Role } from '../../src/contract/auth.ts';
+import type { Inventory } from '../../src/contract/machines.ts';
+import { type Api, createApi } from '../../src/controlplane/api.ts';
+import type { ApiDeps } from '../../src/controlplane/api-deps.ts';
+import { createProofs } from '../../src/controlplane/auth/proofs.ts';
+import { type Controller, createController } from '../../src/controlplane/controller.ts';
+import { makeId } from '../../src/core/ids.ts';
+import { makeToken } from '../../src/core/token.ts';
+import type { WorkloadSpec } from '../../src/core/workload.ts';
+import type { Log, LogFields } from '../../src/lib/log.ts';
+import { type Random, seededRandom } from '../../src/lib/random.ts';
+import { digest } from '../../src/lib/secret.ts';
+import { openMemoryStore } from '../../src/store/memory.ts';
+import type { Row, Sql, SqlValue, Store } from '../../src/store/sql.ts';
+import { openSqliteStore } from '../../src/store/sqlite.ts';
+import type { EinsoraStore } from '../../src/store/transactions.ts';
+import { createFakeClock, type FakeClock } from './fake-clock.ts';
+import { type RigTable, transactions } from './rig-transactions.ts';
+
+export type RigStore = Store<RigTable>;
+export type StoreKind = 'memory' | 'file';
+export const storeKinds: StoreKind[] = ['memory', 'file'];
+export const gib = 2 ** 30;
+
+/** An empty store with the program's schema. */
+export async function openTestStore(
+  kind: StoreKind,
+): Promise<{ store: RigStore; close(): Promise<void> }> {
+  if (kind === 'memory') {
+    const store = openMemoryStore({ transactions });
+    return { store, close: () => store.close() };
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'einsora-rig-'));
+  const transactions_url = new URL('rig-transactions.ts', import.meta.url).href;
+  const store = await openSqliteStore({ folder, transactions_url, transactions, log: quiet });
+  return {
+    store,
+    async close() {
+      await store.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export function select<T extends Row>(
+  store: Pick<RigStore, 'read'>,
+  text: string,
+  params: SqlValue[] = [],
+): Promise<T[]> {
+  return store.read((sql: Sql) => sql.all<T>(text, params), {});
+}
+
+/** Every text in every row of the store, for looking for what must not be there. */
+export async function everyValue(store: Pick<RigStore, 'read'>): Promise<string[]> {
+  const tables = await select<{ name: string }>(
+    store,
+    "select name from sqlite_schema where type = 'table'",
+  );
+  const values: string[] = [];
+  for (const { name } of tables) {
+    for (const row of await select(store, `select * from ${name}`)) {
+      values.push(...Object.values(row).map(String));
+    }
+  }
+  return values;
+}
+
+/** The same store, with the names of the transactions that were asked of it. */
+export function counted(store: RigStore): { store: RigStore; written: string[] } {
+  const written: string[] = [];
+  return {
+    written,
+    store: {
+      ...store,
+      transact: (name, args) => {
+        written.push(name);
+        return store.transact(name, args);
+      },
+    },
+  };
+}
+
+export type LogLine = LogFields & { level: string; message: string };
+
+/** A log that keeps its lines, with the fields that were bound to it. */
+export function keepingLog(lines: LogLine[], bound: LogFields = {}): Log {
+  const at = (level: string) => (fields: LogFields, message: string) =>
+    void lines.push({ ...bound, ...fields, level, message });
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    child: (fields) => keepingLog(lines, { ...bound, ...fields }),
+  };
+}
+const quiet = keepingLog([]);
+
+export type Ids = { tenant_id: string; user_id: string };
+
+/** One deployment with a tenant, its operator and one machine without an agent. */
+export async function seed(store: RigStore, clock: FakeClock, random: Random) {
+  const newId = () => makeId(clock.now(), random.bytes(10));
+  const ids = { tenant_id: newId(), user_id: newId(), machine_id: newId() };
+  await store.transact('setUp', {
+    tenant_id: ids.tenant_id,
+    user_id: ids.user_id,
+    user_name: 'ada',
+    store_uuid: newId(),
+    now: clock.now(),
+  });
+  await store.transact('addMachine', {
+    id: ids.machine_id,
+    tenant_id: ids.tenant_id,
+    name: 'desk',
+    region: 'local',
+    now: clock.now(),
+  });
+  return ids;
+}
+
+/** A further tenant. */
+export async function addTenant(store: RigStore, slug: string, id: string): Promise<void> {
+  const text = 'insert into tenants (id, slug, name, created_at) values ($1, $2, $2, 0)';
+  await store.transact('write', { text, params: [id, slug] });
+}
+
+/** A further user, with an API token that works. */
+export async function addUser(
+  store: RigStore,
+  random: Random,
+  user: { tenant_id: string; name: string; role: Role; expires_at?: number },
+): Promise<{ user_id: string; token: string; token_id: string }> {
+  const user_id = makeId(0, random.bytes(10));
+  const token_id = makeId(0, random.bytes(10));
+  const token = makeToken('tsk_', random.bytes(32));
+  await store.transact('write', {
+    text: `insert into users (id, tenant_id, name, role, created_at) values ($1, $2, $3, $4, 0)`,
+    params: [user_id, user.tenant_id, user.name, user.role],
+  });
+  await store.transact('write', {
+    text: `insert into tokens (id, user_id, name, hash, last_four, created_at, expires_at)
+      values ($1, $2, 'test', $3, $4, 0, $5)`,
+    params: [token_id, user_id, digest(token), token.slice(-4), user.expires_at ?? null],
+  });
+  return { user_id, token, token_id };
+}
+
+export function endpointSpec(over: Partial<WorkloadSpec> = {}): WorkloadSpec {
+  return {
+    kind: 'endpoint',
+    name: 'chat',
+    region: 'local',
+    accelerator: null,
+    gpu_class: 'cpu-1c-2g',
+    gpu_count: 0,
+    cpu_millis: 1000,
+    memory_bytes: 2 * gib,
+    disk_bytes: 0,
+    model: 'smollm2-135m',
+    model_params: {},
+    ...over,
+  };
+}
+
+/** What an agent says of a machine with so much to offer and one driver that works. */
+export function inventoryOf(offered: { cpu_millis: number; memory_bytes: number }): Inventory {
+  return {
+    name: 'desk',
+    os: 'linux',
+    os_version: '12',
+    arch: 'x64',
+    cpu_model: 'made up',
+    cpu_count: 8,
+    memory_bytes: offered.memory_bytes,
+    disk_free_bytes: 100 * gib,
+    offered: { ...offered, disk_bytes: 50 * gib },
+    accelerators: ['cpu'],
+    gpus: [],
+    drivers: [{ driver: 'sim', ready: true, why: null, kinds: ['endpoint'], findings: [] }],
+    findings: [],
+  };
+}
+
+export type Rig = {
+  store: RigStore;
+  clock: FakeClock;
+  random: Random;
+  ids: { tenant_id: string; user_id: string; machine_id: string };
+  presence: Presence;
+  sync: SyncHandler;
+  api: Api;
+  apiDeps: ApiDeps;
+  lines: LogLine[];
+  log: Log;
+  /** How often admission and agents were woken. */
+  woken: { controller: number; agents: number };
+  /** Starts the controller; it is stopped with the rig. */
+  startController(): Controller;
+  /** The operator's token. */
+  token: string;
+  close(): Promise<void>;
+};
+
+export async function createRig(options: { kind?: StoreKind; wrap?: Wrap } = {}): Promise<Rig> {
+  const opened = await openTestStore(options.kind ?? 'memory');
+  const store = options.wrap?.(opened.store) ?? opened.store;
+  const clock = createFakeClock();
+  const random = seededRandom(7);
+  const lines: LogLine[] = [];
+  const log = keepingLog(lines);
+  const ids = await seed(opened.store, clock, random);
+  const folder = mkdtempSync(join(tmpdir(), 'einsora-rig-'));
+  const presence = createPresence(clock);
+  const woken = { controller: 0, agents: 0 };
+  const controllers: Controller[] = [];
+  const wakeController = () => {
+    woken.controller += 1;
+    for (const one of controllers) one.wake();
+  };
+  const einsora = store as unknown as EinsoraStore;
+  const sync = createSync({ store: einsora, clock, log, presence, changed: wakeController });
+  const apiDeps: ApiDeps = {
+    ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
+    proofs: createProofs({ store: einsora, clock, random, data_dir: folder }),
+    backend: {
+      dial: async () => {
+        throw new Error('nothing runs here');
+      },
+      logs: async () => ({ text: 'a line\n', next_offset: 7, end: false }),
+    },
+    gateway_url: () => 'http://localhost:4600/v1',
+    cookieName: () => 'einsora_session_4600',
+    origin: () => 'http://localhost:4600',
+    wakeAgents: () => {
+      woken.agents += 1;
+      sync.wake();
+    },
+    fileBytes: () => null,
+  };
+  const { tenant_id } = ids;
+  const operator = await addUser(opened.store, random, { tenant_id, name: 'op', role: 'operator' });
+  return {
+    ...{ store, clock, random, ids, presence, sync, apiDeps, lines, log, woken },
+    api: createApi(apiDeps),
+    token: operator.token,
+    startController() {
+      const placed = () => sync.wake();
+      const made = createController({ store: einsora, clock, log, presence, placed });
+      controllers.push(made);
+      return made;
+    },
+    async close() {
+      sync.close();
+      for (const one of controllers) await one.stop();
+      await opened.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+type Wrap = (store: RigStore) => RigStore;
+
+/** What a test looks at in an answer. */
+export type Body = Record<string, unknown> & {
+  error?: {
+    code: string;
+    message: string;
+    fix: string | null;
+    details: Record<string, unknown>;
+    request_id: string;
+  };
+  items?: Record<string, unknown>[];
+};
+
+export type Answer = {
+  status: number;
+  headers: Headers;
+  text: string;
+  /** The parsed body; undefined fields where there is none. */
+  body: Body;
+};
+
+/** Asks the API in this process, as its server would. */
+export async function ask(
+  rig: Rig,
+  method: string,
+  path: string,
+  how: { token?: string | null; body?: unknown; headers?: Record<string, string> } = {},
+): Promise<Answer> {
+  const token = how.token === undefined ? rig.token : how.token;
+  const request_id = makeId(rig.clock.now(), rig.random.bytes(10));
+  const facts = { request_id, log: rig.log.child({ request_id }) };
+  const request = new Request(`http://localhost:4600${path}`, {
+    method,
+    headers: {
+      ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+      ...(how.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...how.headers,
+    },
+    ...(how.body === undefined
+      ? {}
+      : { body: typeof how.body === 'string' ? how.body : JSON.stringify(how.body) }),
+  });
+  const response = await rig.api.fetch(request, { facts });
+  const text = await response.text();
+  const is_json = response.headers.get('content-type')?.startsWith('application/json');
+  const { status, headers } = response;
+  return { status, headers, text, body: is_json ? (JSON.parse(text) as Body) : {} };
+}
