@@ -95,7 +95,7 @@ const server = `
     .listen('/run/einsora/http.sock');
 `;
 
-function shellSpec(script: string): RunSpec {
+export function shellSpec(script: string): RunSpec {
   const run = newRun();
   return {
     run,

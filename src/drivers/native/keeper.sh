@@ -4,11 +4,12 @@
 # usage: keeper.sh FOLDER BWRAP COUNTER GROUP... -- PROGRAM ARGUMENT...
 #
 # FOLDER   the run's folder; bwrap.args in it holds the sandbox's options, separated by NUL
-# COUNTER  the file that counts kills for lack of memory, or "@MOUNT" for this process's own v2 group
+# COUNTER  the file that counts kills for lack of memory, or "@MOUNT" for its own version 2 group
 # GROUP    the control group folders to join before anything else
 #
-# Invariants: whoever links keeper.json first owns the run, so a run starts once at most, and whatever
-# runs can be found by it; exit.json appears whole or not at all. It outlives the agent that started it.
+# Invariants: whoever links keeper.json first owns the run, so a run starts once at most, and
+# whatever runs can be found by it; exit.json appears whole or not at all. It outlives the agent
+# that started it.
 keep() {
   set -fu
   umask 077
@@ -43,6 +44,7 @@ keep() {
     trap - HUP INT QUIT TERM
     # Where memory runs out the sandbox dies, not its keeper.
     echo 1000 >/proc/self/oom_score_adj
+    close_inherited
     exec "$bwrap" --args 3 -- "$@" </dev/null >>out.log 2>&1
   )
   status=$?
@@ -54,6 +56,20 @@ keep() {
   printf '{"status":%d,"oom_kills":%s}\n' "$status" "$kills" >exit.json.tmp &&
     mv exit.json.tmp exit.json
   exit 0
+}
+
+# What this program's ancestors left open is not for the sandbox. All shells can close descriptors
+# up to 9, bash can close the rest.
+close_inherited() {
+  set +f
+  for path in /proc/self/fd/*; do
+    fd=${path##*/}
+    case $fd in
+    [0-3]) ;;
+    [4-9]) eval "exec $fd>&-" ;;
+    *) if [ -n "${BASH_VERSION-}" ]; then eval "exec $fd>&-"; fi ;;
+    esac
+  done
 }
 
 # Field 22 of /proc/PID/stat, given what follows the command's name.

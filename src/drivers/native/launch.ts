@@ -125,7 +125,7 @@ function keeperCommand(
   bwrap: string,
 ): [string, ...string[]] {
   const keeper = (counter: string, groups: string[]): [string, ...string[]] => {
-    return ['/bin/sh', keeper_script, at.path, bwrap, counter, ...groups, '--', ...spec.argv];
+    return [keeperShell(), keeper_script, at.path, bwrap, counter, ...groups, '--', ...spec.argv];
   };
   if (label.group !== null) return keeper(oomCounter(label.group), foldersOf(label.group));
   const mount = caps.way === 'systemd' ? caps.mount : '/sys/fs/cgroup';
@@ -140,6 +140,11 @@ function keeperCommand(
     '--',
     ...keeper(`@${mount}`, []),
   ];
+}
+
+/** bash where it is: only it can close every descriptor that an ancestor left open. */
+function keeperShell(): string {
+  return existsSync('/bin/bash') ? '/bin/bash' : '/bin/sh';
 }
 
 async function untilKept(

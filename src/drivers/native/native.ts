@@ -66,14 +66,16 @@ export function createNativeDriver(options: NativeOptions): Driver {
   const bwrap = triedBwrap(options.bwrap);
   const context: Context = { install_id, clock, log, boot_id, runs, starting: new Set(), bwrap };
   const mutex = createKeyedMutex();
-  runs.sweep();
 
   return {
     name: 'linux-native',
     probe: () => probe(options.bwrap),
     start: (spec, signal) => mutex.run(runName(spec.run), () => start(context, spec, signal)),
-    observe: async () =>
-      runs.list().flatMap(({ at, label }) => observeOrDoubt(context, at, label) ?? []),
+    async observe() {
+      // Not when it is made: a driver that only probes may stand beside the one that runs things.
+      runs.sweep();
+      return runs.list().flatMap(({ at, label }) => observeOrDoubt(context, at, label) ?? []);
+    },
     stop: (run, mode, grace_ms) =>
       mutex.run(runName(run), async () => {
         const at = runs.at(run);

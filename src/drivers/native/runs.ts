@@ -7,7 +7,7 @@
 import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type RunKey, runName } from '../../core/run.ts';
-import type { Log } from '../../lib/log.ts';
+import { describeError, type Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
 import { detectCaps, readCapsSnapshot } from './cgroup.ts';
 import { sweepGroups } from './group.ts';
@@ -22,7 +22,7 @@ export type Runs = {
   label(at: RunFolder): RunLabel | null;
   look(run: RunKey): { at: RunFolder; label: RunLabel; seen: Judgement } | null;
   remove(at: RunFolder): void;
-  /** Clears what an earlier program was killed in the middle of removing. */
+  /** Clears what is left of removed runs; the first time also groups without a run. */
   sweep(): void;
 };
 
@@ -36,6 +36,17 @@ export function createRuns(options: {
   const { folder, install_id, boot_id, random, log } = options;
   const gone_prefix = `.gone-${install_id}-`;
   const complained = new Set<string>();
+  let is_swept = false;
+
+  /** What cannot be cleared now is, at the next sweep: a keeper that came too late may write there. */
+  function clear(gone: string): void {
+    try {
+      rmSync(gone, { recursive: true, force: true });
+    } catch (error) {
+      log.info({ folder: gone, error: describeError(error) }, 'a removed run is not cleared yet');
+    }
+  }
+
   const runs: Runs = {
     at: (run) => runFolder(folder, runName(run)),
     list: () =>
@@ -62,13 +73,14 @@ export function createRuns(options: {
       const suffix = Buffer.from(random.bytes(8)).toString('hex');
       const gone = join(folder, `${gone_prefix}${suffix}`);
       renameSync(at.path, gone);
-      rmSync(gone, { recursive: true, force: true });
+      clear(gone);
     },
     sweep() {
       for (const name of readdirSync(folder)) {
-        if (!name.startsWith(gone_prefix)) continue;
-        rmSync(join(folder, name), { recursive: true, force: true });
+        if (name.startsWith(gone_prefix)) clear(join(folder, name));
       }
+      if (is_swept) return;
+      is_swept = true;
       const caps = detectCaps(readCapsSnapshot(systemd_run));
       if (caps.way !== 'folders') return;
       const known = new Set(listRunFolders(folder).map((at) => at.name));

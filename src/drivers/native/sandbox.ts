@@ -65,7 +65,7 @@ function base(host: HostSnapshot, network: RunSpec['network']): string[] {
     ...etc.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
     ...['--proc', '/proc'],
     // The kernel lets the owner of these files write them whatever the capabilities say.
-    ...['sys', 'fs', 'irq', 'bus', 'sysrq-trigger', 'mtrr'].flatMap((name) => [
+    ...['sys', 'fs', 'irq', 'bus', 'sysrq-trigger', 'mtrr', 'pressure'].flatMap((name) => [
       '--ro-bind-try',
       `/proc/${name}`,
       `/proc/${name}`,
