@@ -9,10 +9,12 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { EinsoraError } from '../contract/errors.ts';
+import { sentenceOf } from '../core/reasons.ts';
 import { type RunKey, runName } from '../core/run.ts';
 import { createBwrapFinder } from '../drivers/bwrap.ts';
 import type { Driver, DriverProbe } from '../drivers/driver.ts';
 import { createNativeDriver } from '../drivers/native/native.ts';
+import type { BwrapFinder } from '../drivers/native/sandbox.ts';
 import { missingDrivers, suits } from '../drivers/registry.ts';
 import type { Clock } from '../lib/clock.ts';
 import { exec } from '../lib/exec.ts';
@@ -47,14 +49,24 @@ export function startLocalAgent(options: LocalAgentOptions) {
   const { data_dir, cache_dir, machine_id, transport, env, clock, random, log } = options;
   const platform = `${process.platform}-${process.arch}`;
   const tools = { tools_folder: join(cache_dir, 'tools'), platform, env, clock, random };
-  const bwrap = createBwrapFinder(tools);
+  const bringer = createBwrapFinder(tools);
+  let problem = '';
+  const bwrap = {
+    ...bringer,
+    async find() {
+      const found = await bringer.find();
+      return 'missing' in found ? { missing: `${found.missing}${problem}` } : found;
+    },
+  };
   const here = openDrivers(options, bwrap);
   const journal = openJournal(join(data_dir, 'agent', 'journal'), log);
 
   async function inventory() {
     // It is small, and without it nothing runs: brought before the machine says what it can do.
-    if (here.has('linux-native') && 'missing' in (await bwrap.find())) {
-      await bwrap.install(() => {}, AbortSignal.timeout(bring_bwrap_ms));
+    if (here.has('linux-native') && 'missing' in (await bringer.find())) {
+      const brought = await bringer.install(() => {}, AbortSignal.timeout(bring_bwrap_ms));
+      problem = brought.ok ? '' : `, and ${sentenceOf(brought.code, brought.details)}`;
+      if (!brought.ok) log.warn({ code: brought.code, problem }, 'bubblewrap could not be brought');
     }
     const probes = await Promise.all([...here.values()].map(probeOf));
     return takeInventory({
@@ -90,10 +102,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
   return { agent, backend: localBackend(machine_id, journal, here) };
 }
 
-function openDrivers(
-  options: LocalAgentOptions,
-  bwrap: ReturnType<typeof createBwrapFinder>,
-): Map<string, Driver> {
+function openDrivers(options: LocalAgentOptions, bwrap: BwrapFinder): Map<string, Driver> {
   const { data_dir, machine_id, clock, random, log } = options;
   const here = new Map<string, Driver>();
   if (suits('linux-native', process.platform)) {
