@@ -52,7 +52,11 @@ export function createApi(deps: ApiDeps): Api {
   workloadRoutes(app, deps);
   keyRoutes(app, deps);
   machineRoutes(app, deps);
-  app.notFound((c) => refuse(c, new EinsoraError('not_found', { what: 'such path' })));
+  app.notFound((c) => {
+    const allow = methodsOf(c.req.path);
+    if (allow.length === 0) return refuse(c, new EinsoraError('not_found', { what: 'such path' }));
+    return refuse(c, new EinsoraError('method_not_allowed'), { allow: allow.join(', ') });
+  });
   app.onError((error, c) => refuse(c, asEinsoraError(error, c, deps)));
   return app;
 }
@@ -79,8 +83,25 @@ function tooLarge(): never {
   throw new EinsoraError('body_too_large', { limit: formatBytes(limits.api_body_bytes) });
 }
 
-function refuse(c: Context<ApiEnv>, error: EinsoraError): Response {
-  const headers: Record<string, string> = { 'content-type': 'application/json; charset=utf-8' };
+const paths = Object.values(routes).map((route) => ({
+  method: route.method.toUpperCase(),
+  pattern: new RegExp(`^${route.path.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+')}$`),
+}));
+
+/** The methods of a path of the API; none where it is no path of it. */
+function methodsOf(path: string): string[] {
+  return paths.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
+}
+
+function refuse(
+  c: Context<ApiEnv>,
+  error: EinsoraError,
+  more: Record<string, string> = {},
+): Response {
+  const headers: Record<string, string> = {
+    'content-type': 'application/json; charset=utf-8',
+    ...more,
+  };
   if (error.status === 429 || error.status === 503) headers['retry-after'] = '1';
   if (error.status === 401) headers['www-authenticate'] = 'Bearer';
   const body = JSON.stringify(error.body(c.env.facts.request_id));

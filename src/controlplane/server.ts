@@ -29,9 +29,28 @@ export type ServerDeps = {
   log: Log;
 };
 
+const free_port_tries = 5;
+const server_options = {
+  requestTimeout: 0,
+  headersTimeout: limits.request_headers_ms,
+  maxHeaderSize: limits.header_bytes,
+  keepAliveTimeout: 30_000,
+};
+
 export type Listening = { port: number; ipv6: boolean; close(): Promise<void> };
 
 export async function listen(port: number, deps: ServerDeps): Promise<Listening> {
+  for (let tries_left = port === 0 ? free_port_tries : 1; ; tries_left -= 1) {
+    try {
+      return await listenOn(port, deps);
+    } catch (error) {
+      // Any port will do, and the one that was free on 127.0.0.1 was taken on ::1: another one.
+      if (!(error instanceof EinsoraError) || tries_left <= 1) throw error;
+    }
+  }
+}
+
+async function listenOn(port: number, deps: ServerDeps): Promise<Listening> {
   const bound = { port };
   const first = open(deps, bound);
   await bind(first, port, '127.0.0.1');
@@ -56,47 +75,55 @@ export async function listen(port: number, deps: ServerDeps): Promise<Listening>
   };
 }
 
+type Facts = { request_id: string; log: Log };
+type Serve = (request: IncomingMessage, response: ServerResponse, facts: Facts) => void;
+
 function open(deps: ServerDeps, bound: { port: number }): Server {
   let open_requests = 0;
+  const serve = route(deps);
+  return createServer(server_options, (request, response) => {
+    const request_id = makeId(deps.clock.now(), deps.random.bytes(10));
+    const facts = { request_id, log: deps.log.child({ request_id }) };
+    const began = deps.clock.monotonic();
+    harden(response, request_id);
+    open_requests += 1;
+    response.once('close', () => {
+      open_requests -= 1;
+      const duration_ms = Math.round(deps.clock.monotonic() - began);
+      const { method } = request;
+      const path = pathOf(request);
+      facts.log.info({ method, path, status: response.statusCode, duration_ms }, 'request');
+    });
+    if (!isOwnHost(request, bound.port)) {
+      return refuse(response, new EinsoraError('wrong_host'), request_id);
+    }
+    if (open_requests > limits.requests_at_once) {
+      return refuse(response, new EinsoraError('too_many_requests'), request_id);
+    }
+    serve(request, response, facts);
+  });
+}
+
+/** Gateway paths, then pages, then the API. */
+function route(deps: ServerDeps): Serve {
   // The API's listener reads who is asking from here: the id and the log of this very request.
-  const facts = new WeakMap<IncomingMessage, { request_id: string; log: Log }>();
+  const known = new WeakMap<IncomingMessage, Facts>();
   const serveApi = getRequestListener((request, env) => {
     const { incoming } = env as { incoming: IncomingMessage };
-    return deps.api.fetch(request, { facts: facts.get(incoming) });
+    return deps.api.fetch(request, { facts: known.get(incoming) });
   });
-  return createServer(
-    {
-      requestTimeout: 0,
-      headersTimeout: limits.request_headers_ms,
-      maxHeaderSize: limits.header_bytes,
-      keepAliveTimeout: 30_000,
-    },
-    (request, response) => {
-      const request_id = makeId(deps.clock.now(), deps.random.bytes(10));
-      const log = deps.log.child({ request_id });
-      const began = deps.clock.monotonic();
-      const path = (request.url ?? '').split('?', 1)[0] ?? '';
-      harden(response, request_id);
-      if (!isOwnHost(request, bound.port)) {
-        return refuse(response, new EinsoraError('wrong_host'), request_id);
-      }
-      if (open_requests >= limits.requests_at_once) {
-        return refuse(response, new EinsoraError('too_many_requests'), request_id);
-      }
-      open_requests += 1;
-      const entry = { request_id, log };
-      response.once('close', () => {
-        open_requests -= 1;
-        const duration_ms = Math.round(deps.clock.monotonic() - began);
-        const { method } = request;
-        entry.log.info({ method, path, status: response.statusCode, duration_ms }, 'request');
-      });
-      if (isGatewayPath(path)) return void deps.gateway.handle(request, response, { request_id });
-      if (servePage(request, response, path)) return;
-      facts.set(request, entry);
-      void serveApi(request, response);
-    },
-  );
+  return (request, response, facts) => {
+    const path = pathOf(request);
+    const { request_id } = facts;
+    if (isGatewayPath(path)) return void deps.gateway.handle(request, response, { request_id });
+    if (servePage(request, response, path)) return;
+    known.set(request, facts);
+    void serveApi(request, response);
+  };
+}
+
+function pathOf(request: IncomingMessage): string {
+  return (request.url ?? '').split('?', 1)[0] ?? '';
 }
 
 export function isGatewayPath(path: string): boolean {

@@ -37,7 +37,10 @@ export async function workloadViews(deps: ViewDeps, rows: WorkloadRow[]): Promis
   const users = await deps.store.read(userNames, { ids: creators });
   const views: Workload[] = [];
   for (const row of rows) {
-    const run = runs.find((entry) => entry.workload_id === row.id);
+    // A row that is answered again (Idempotency-Key) is shown with the run that it had then.
+    const run = runs.find(
+      (entry) => entry.workload_id === row.id && entry.run_epoch === row.run_epoch,
+    );
     const waits = row.state === 'queued' || row.state === 'pending';
     const before = waits ? await deps.store.read(placesBefore, row) : null;
     views.push({

@@ -6,6 +6,7 @@ import { routes } from '../../contract/routes.ts';
 import { makeId } from '../../core/ids.ts';
 import { digest } from '../../lib/secret.ts';
 import { listKeys } from '../../store/keys.ts';
+import { StoreError } from '../../store/sql.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import { keyView } from '../workload-views.ts';
@@ -21,7 +22,7 @@ export function keyRoutes(app: Api, deps: ApiDeps): void {
     const idempotency = idempotencyOf(c, body);
     const key = deps.proofs.makeEndpointKey(idempotency).reveal();
     const now = deps.clock.now();
-    const created = await deps.store.transact('createKey', {
+    const create = deps.store.transact('createKey', {
       id: makeId(now, deps.random.bytes(10)),
       tenant_id,
       user_id,
@@ -32,7 +33,7 @@ export function keyRoutes(app: Api, deps: ApiDeps): void {
       expires_at: body.expires_in_ms === undefined ? null : now + body.expires_in_ms,
       idempotency,
     });
-    const result = unwrap(created);
+    const result = unwrap(await create.catch(refuseDerivedAgain));
     if (!result.ok) throw new EinsoraError('not_found', { what: `endpoint ${workload}` });
     return c.json({ ...keyView(result.row), key }, 201);
   });
@@ -51,4 +52,13 @@ export function keyRoutes(app: Api, deps: ApiDeps): void {
     if (count === 0) throw new EinsoraError('not_found', { what: `key ${key_id}` });
     return c.body(null, 204);
   });
+}
+
+/**
+ * An Idempotency-Key whose first use is forgotten (a day later) derives the key of then once more:
+ * it exists, so nothing is made.
+ */
+function refuseDerivedAgain(error: unknown): never {
+  const exists = error instanceof StoreError && error.code === 'unique';
+  throw exists ? new EinsoraError('idempotency_key_reused', {}, error) : error;
 }
