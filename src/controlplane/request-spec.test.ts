@@ -1,0 +1,66 @@
+/**
+ * From what was asked to a complete request.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { EinsoraError } from '../contract/errors.ts';
+import type { Launch } from '../contract/workloads.ts';
+import { completeSpec } from './request-spec.ts';
+
+const mib = 2 ** 20;
+const files: Record<string, number> = {
+  '/models/small.gguf': 10 * mib,
+  '/models/Qwen 3 (Q4).GGUF': 10 * mib,
+  '/models/....gguf': 10 * mib,
+  '/models/big.gguf': 20 * 1024 * mib,
+  '/models/huge.gguf': 200 * 1024 * mib,
+};
+const ask = (over: Partial<Launch>) =>
+  completeSpec({ kind: 'endpoint', ...over }, (path) => files[path] ?? null);
+
+function refused(over: Partial<Launch>): string {
+  try {
+    ask(over);
+  } catch (error) {
+    if (error instanceof EinsoraError) return error.code;
+    throw error;
+  }
+  return 'accepted';
+}
+
+test('every default is filled in, and said to be one', () => {
+  const { spec, defaults, name_is_free } = ask({ model: 'smollm2-135m' });
+  assert.deepEqual(
+    [spec.name, spec.region, spec.gpu_class, spec.gpu_count],
+    ['smollm2-135m', 'local', 'cpu-1c-2g', 0],
+  );
+  assert.deepEqual(defaults, ['name', 'region', 'accelerator', 'gpu_class']);
+  assert.equal(name_is_free, true);
+  const named = ask({ model: 'smollm2-135m', name: 'chat', gpu_class: 'cpu-2c-4g' });
+  assert.deepEqual(named.defaults, ['region', 'accelerator']);
+  assert.equal(named.name_is_free, false);
+});
+
+test('the smallest class that holds the model is taken, and each other one told why not', () => {
+  const { spec, classes_not_chosen } = ask({ model: '/models/big.gguf' });
+  assert.equal(spec.gpu_class, 'cpu-8c-32g');
+  assert.equal(classes_not_chosen.length, 4);
+  for (const { why } of classes_not_chosen) assert.match(why, /too small/);
+});
+
+test('a file gives a name that a workload can have', () => {
+  assert.equal(ask({ model: '/models/Qwen 3 (Q4).GGUF' }).spec.name, 'qwen-3-q4');
+  assert.equal(ask({ model: 'file:///models/small.gguf' }).spec.name, 'small');
+  assert.equal(ask({ model: '/models/....gguf' }).spec.name, 'model');
+});
+
+test('what cannot be is refused early, with its code', () => {
+  assert.equal(refused({}), 'bad_request');
+  assert.equal(refused({ model: 'nope' }), 'unknown_model');
+  assert.equal(refused({ model: '/models/missing.gguf' }), 'unknown_model');
+  assert.equal(refused({ model: 'https://example.org/a.gguf' }), 'model_source_unsupported');
+  assert.equal(refused({ model: 'smollm2-135m', gpu_class: 'nope' }), 'unknown_class');
+  const small = { model: '/models/big.gguf', gpu_class: 'cpu-1c-2g' };
+  assert.equal(refused(small), 'class_too_small');
+  assert.equal(refused({ model: '/models/huge.gguf' }), 'class_too_small');
+});
