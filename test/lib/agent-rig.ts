@@ -1,0 +1,115 @@
+/**
+ * What an agent's runs need, made up: the sim driver, an engine that is only named, a real model
+ * file, a journal in a folder of its own, and a clock that only moves when told.
+ *
+ * Invariants: nothing is started, nothing leaves this process; `close` leaves nothing behind.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { patience } from '../../src/agent/endpoint-run.ts';
+import { openJournal } from '../../src/agent/journal.ts';
+import type { RunsDeps } from '../../src/agent/runs.ts';
+import type { DesiredRun } from '../../src/contract/sync.ts';
+import { makeId } from '../../src/core/ids.ts';
+import type { RunKey } from '../../src/core/run.ts';
+import type { Driver } from '../../src/drivers/driver.ts';
+import { createSimDriver, type SimPlan } from '../../src/drivers/sim.ts';
+import { seededRandom } from '../../src/lib/random.ts';
+import type { Runtime } from '../../src/runtimes/runtime.ts';
+import { createFakeClock, type FakeClock } from './fake-clock.ts';
+import { writeKnownAnswerModel } from './known-answer.ts';
+import { keepingLog, type LogLine } from './rig.ts';
+
+export type AgentRig = {
+  deps: Omit<RunsDeps, 'changed'>;
+  driver: Driver;
+  clock: FakeClock;
+  folder: string;
+  journal_folder: string;
+  lines: LogLine[];
+  /** What the next runs go through. */
+  plan: { next: SimPlan };
+  /** Runs that were started, in order. */
+  started: RunKey[];
+  /** Lets time pass until it is so. */
+  until(isSo: () => boolean, what: string): Promise<void>;
+  close(): void;
+};
+
+const engine = { label: 'made up', dialect: 'llama-server' as const };
+
+const runtime: Runtime = {
+  name: 'made up',
+  readiness: {
+    health_path: '/health',
+    answer_path: '/v1/chat/completions',
+    answer_body: (model) => ({ model, messages: [] }),
+  },
+  find: async () => ({ ok: true, engine: { ...engine, program: [], mounts: [], flags: [] } }),
+  install: async () => ({ ok: true, engine: { ...engine, program: [], mounts: [], flags: [] } }),
+  command: () => ({ argv: ['serve'], env: {}, mounts: [], ports: ['api'], notes: [] }),
+};
+
+/** `wrap` may stand between the agent and the sim driver. */
+export function createAgentRig(
+  options: { wrap?: (driver: Driver, rig: { journal_folder: string }) => Driver } = {},
+): AgentRig {
+  const folder = mkdtempSync(join(tmpdir(), 'einsora-agent-'));
+  const journal_folder = join(folder, 'journal');
+  const clock = createFakeClock();
+  const lines: LogLine[] = [];
+  const log = keepingLog(lines);
+  const plan: AgentRig['plan'] = { next: {} };
+  const started: RunKey[] = [];
+  const script = () => plan.next;
+  const random = seededRandom(5);
+  const sim = createSimDriver({ folder: join(folder, 'sim'), clock, random, script });
+  const counting: Driver = {
+    ...sim,
+    start: (spec, signal) => {
+      started.push(spec.run);
+      return sim.start(spec, signal);
+    },
+  };
+  const driver = options.wrap?.(counting, { journal_folder }) ?? counting;
+  const model_path = join(folder, 'model.gguf');
+  writeKnownAnswerModel(model_path);
+  const bwrap = { path: '/usr/bin/bwrap', version: '0.0.0' };
+  const deps: AgentRig['deps'] = {
+    drivers: new Map([['sim', driver]]),
+    endpoint: {
+      bwrap: { find: async () => bwrap, install: async () => ({ ok: true, ...bwrap }) },
+      runtime,
+      resolveModel: async (name) => ({ ok: true, path: model_path, name }),
+      clock,
+      patience,
+    },
+    journal: openJournal(journal_folder, log),
+    boot_id: 'boot-1',
+    clock,
+    log,
+  };
+  return {
+    ...{ deps, driver, clock, folder, journal_folder, lines, plan, started },
+    async until(isSo, what) {
+      for (let round = 0; round < 4000; round += 1) {
+        if (isSo()) return;
+        await clock.advance(20);
+      }
+      throw new Error(`it never came: ${what}\n${JSON.stringify(lines.slice(-5))}`);
+    },
+    close: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+export function runOf(number: number, run_epoch = 1): RunKey {
+  const workload_id = makeId(number, new Uint8Array(10));
+  return { workload_id, replica: 0, run_epoch };
+}
+
+export function desire(run: RunKey, action: DesiredRun['action'] = 'run'): DesiredRun {
+  const spec = { kind: 'endpoint' as const, name: 'chat', model: 'known-answer' };
+  const sizes = { context_length: null, parallel: null, cpu_millis: 1000, memory_bytes: 2 ** 30 };
+  return { ...run, action, driver: 'sim', spec: action === 'run' ? { ...spec, ...sizes } : null };
+}
