@@ -1,0 +1,219 @@
+/**
+ * The agent's loop, with a control plane that says what the test wants, and with a real one.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type AgentRig, createAgentRig, desire, runOf } from '../../test/lib/agent-rig.ts';
+import { settle } from '../../test/lib/fake-clock.ts';
+import { ask, createRig, gib, inventoryOf, type Rig, select } from '../../test/lib/rig.ts';
+import type { DesiredRun, Report, SyncReply } from '../contract/sync.ts';
+import { createAgent, type Transport } from './agent.ts';
+
+const inventory = inventoryOf({ cpu_millis: 2000, memory_bytes: 4 * gib });
+const run = runOf(1);
+
+/** A control plane that answers each report with the next of what it was given, then holds. */
+function scripted(answers: (DesiredRun[] | SyncReply['outcome'] | Error)[]) {
+  const reports: Report[] = [];
+  let hellos = 0;
+  let generation = 0;
+  const transport: Transport = {
+    async hello() {
+      hellos += 1;
+      return { store_uuid: 's', store_epoch: 1, agent_epoch: hellos };
+    },
+    async sync(report, signal) {
+      reports.push(report);
+      const answer = answers.shift();
+      if (answer instanceof Error) throw answer;
+      if (answer === 'stale_agent' || answer === 'hello_again') return { outcome: answer };
+      if (!Array.isArray(answer)) {
+        await new Promise<void>((resolve) => {
+          if (signal.aborted) resolve();
+          signal.addEventListener('abort', () => resolve(), { once: true });
+        });
+      }
+      if (Array.isArray(answer)) {
+        desired = answer;
+        generation += 1;
+      }
+      const identity = { store_uuid: 's', store_epoch: 1 };
+      return { outcome: 'accepted', ...identity, generation, desired };
+    },
+  };
+  let desired: DesiredRun[] = [];
+  return { transport, reports, hellos: () => hellos };
+}
+
+function given(name: string, body: (rig: AgentRig) => Promise<void>): void {
+  test(name, async () => {
+    const rig = createAgentRig();
+    try {
+      await body(rig);
+    } finally {
+      rig.close();
+    }
+  });
+}
+
+const agentOf = (rig: AgentRig, transport: Transport) =>
+  createAgent({ ...rig.deps, transport, inventory: async () => inventory });
+const statesOf = (reports: Report[]) =>
+  reports.flatMap((report) => report.observed.map((one) => one.state));
+
+given(
+  'it reports what it has, brings up what is wanted, and says that it is ready',
+  async (rig) => {
+    const { transport, reports } = scripted([[desire(run)]]);
+    const agent = agentOf(rig, transport);
+    await agent.known;
+    await rig.until(() => statesOf(reports).includes('ready'), 'ready is reported');
+    assert.deepEqual(reports[0]?.observed, []);
+    assert.deepEqual([reports[0]?.seq, reports[0]?.have_generation], [1, -1]);
+    const numbers = reports.map((report) => report.seq);
+    assert.deepEqual(
+      numbers,
+      numbers.map((_, index) => index + 1),
+    );
+    assert.equal(reports.at(-1)?.have_generation, 1);
+    await agent.stop();
+  },
+);
+
+given('with nothing to say it is silent, and does not spin', async (rig) => {
+  const { transport, reports } = scripted([[desire(run)]]);
+  const agent = agentOf(rig, transport);
+  await rig.until(() => statesOf(reports).includes('ready'), 'ready is reported');
+  await rig.clock.advance(5000);
+  const before = reports.length;
+  await rig.clock.advance(20_000);
+  assert.ok(reports.length - before <= 1, `${reports.length - before} reports of nothing`);
+  await agent.stop();
+});
+
+given('a control plane that fails or forgets changes nothing here', async (rig) => {
+  const lost = new Error('connection lost');
+  const answers = [[desire(run)], lost, lost, 'hello_again' as const, [desire(run)]];
+  const { transport, reports, hellos } = scripted(answers);
+  const agent = agentOf(rig, transport);
+  await rig.until(() => hellos() === 4, 'it said hello again each time');
+  await rig.until(() => statesOf(reports).includes('ready'), 'ready is reported');
+  assert.equal(rig.started.length, 1);
+  assert.equal(reports.filter((report) => report.seq === 1).length, 4);
+  await agent.stop();
+});
+
+given('before a complete desired state, nothing that is here is touched', async (rig) => {
+  const first = scripted([[desire(run)]]);
+  const agent = agentOf(rig, first.transport);
+  await rig.until(() => statesOf(first.reports).includes('ready'), 'ready');
+  await agent.stop();
+  const lost = Array.from({ length: 20 }, () => new Error('connection lost'));
+  const second = scripted(lost);
+  const next = agentOf(rig, second.transport);
+  await rig.clock.advance(15_000);
+  assert.ok(second.reports.length > 5);
+  assert.deepEqual(
+    (await rig.driver.observe()).map((one) => one.state),
+    ['running'],
+  );
+  assert.equal(rig.started.length, 1);
+  await next.stop();
+});
+
+given('an agent that was replaced stops acting, and leaves what runs', async (rig) => {
+  const { transport, reports, hellos } = scripted([[desire(run)]]);
+  const agent = agentOf(rig, transport);
+  await rig.until(() => statesOf(reports).includes('ready'), 'ready');
+  await agent.stop();
+  const other = scripted(['stale_agent', [desire(run, 'remove')]]);
+  const replaced = agentOf(rig, other.transport);
+  await rig.clock.advance(60_000);
+  assert.deepEqual([hellos(), other.hellos(), other.reports.length], [1, 1, 1]);
+  assert.equal((await rig.driver.observe())[0]?.state, 'running');
+  await replaced.stop();
+});
+
+given(
+  'a machine that the control plane does not know asks again, and does nothing',
+  async (rig) => {
+    let asked = 0;
+    const transport: Transport = {
+      hello: async () => {
+        asked += 1;
+        return null;
+      },
+      sync: async () => assert.fail('it was never greeted'),
+    };
+    const agent = agentOf(rig, transport);
+    await rig.clock.advance(5500);
+    assert.ok(asked >= 5 && asked <= 7, `${asked}`);
+    await agent.stop();
+  },
+);
+
+given('stopping the agent leaves what runs', async (rig) => {
+  const { transport, reports } = scripted([[desire(run)]]);
+  const agent = agentOf(rig, transport);
+  await rig.until(() => statesOf(reports).includes('ready'), 'ready');
+  await agent.stop();
+  const before = reports.length;
+  await rig.clock.advance(60_000);
+  assert.equal(reports.length, before);
+  assert.equal((await rig.driver.observe())[0]?.state, 'running');
+});
+
+/** A control plane and an agent in one process, on one clock. */
+async function together(body: (plane: Rig, rig: AgentRig) => Promise<void>): Promise<void> {
+  const plane = await createRig();
+  const rig = createAgentRig();
+  rig.deps = { ...rig.deps, clock: plane.clock };
+  try {
+    await body(plane, rig);
+  } finally {
+    await plane.close();
+    rig.close();
+  }
+}
+
+test('launch, stop, start and delete go all the way through sync and back', () =>
+  together(async (plane, agentRig) => {
+    const { sync, ids, store, clock } = plane;
+    const controller = plane.startController();
+    const transport: Transport = {
+      hello: (words) => sync.hello(ids.machine_id, words),
+      sync: (report, signal) => sync.sync(ids.machine_id, report, signal),
+    };
+    const agent = agentOf(agentRig, transport);
+    await agent.known;
+    const state = async () => {
+      const [row] = await select<{ state: string }>(store, 'select state from workloads');
+      return row?.state;
+    };
+    const until = async (wanted: string) => {
+      for (let round = 0; round < 500; round += 1) {
+        if ((await state()) === wanted) return;
+        await clock.advance(50);
+        await agentRig.clock.advance(50);
+      }
+      assert.fail(`it is ${await state()}, not ${wanted}`);
+    };
+    const launch = { kind: 'endpoint', model: 'smollm2-135m', name: 'chat' };
+    await ask(plane, 'POST', '/v1/workloads', { body: launch });
+    await until('running');
+    await ask(plane, 'POST', '/v1/workloads/chat/stop');
+    await until('stopped');
+    await ask(plane, 'POST', '/v1/workloads/chat/start');
+    await until('running');
+    assert.equal(agentRig.started.length, 2);
+    await ask(plane, 'DELETE', '/v1/workloads/chat');
+    await until('deleted');
+    await settle();
+    assert.deepEqual(await agentRig.driver.observe(), []);
+    assert.deepEqual(agentRig.deps.journal.list(), []);
+    const open = await select(store, 'select * from holds where released_at is null');
+    assert.deepEqual(open, []);
+    sync.close();
+    await agent.stop();
+    await controller.stop();
+  }));
