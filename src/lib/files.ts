@@ -13,7 +13,7 @@ import {
   renameSync,
   rmSync,
   statfsSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
 
@@ -21,15 +21,18 @@ export function writeDurably(path: string, content: string, mode = 0o600): void 
   const temporary = `${path}.${process.pid}.tmp`;
   const file = openSync(temporary, 'w', mode);
   try {
-    writeSync(file, content);
-    fsyncSync(file);
+    try {
+      // Unlike one write, it goes on after a short one: a disk that fills up is an error.
+      writeFileSync(file, content);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { force: true });
     throw error;
-  } finally {
-    closeSync(file);
   }
-  renameSync(temporary, path);
   syncFolder(dirname(path));
 }
 
