@@ -22,8 +22,11 @@ export type Io = {
   random: Random;
   /** Calls `listener` on Ctrl-C; a second one ends the program. Returns the undoing. */
   onInterrupt(listener: () => void): () => void;
-  /** Opens a page in the user's browser; false where none could be started. */
-  openPage(url: string): Promise<boolean>;
+  /**
+   * Opens a page in the user's browser by a private file in the data folder; false where none could
+   * be started.
+   */
+  openPage(url: string, data_dir: string): Promise<boolean>;
 };
 
 export type Context = { config: Config; io: Io };
@@ -54,9 +57,9 @@ export function processIo(): Io {
       process.on('SIGINT', onSignal);
       return () => process.off('SIGINT', onSignal);
     },
-    async openPage(url) {
+    async openPage(url, data_dir) {
       const { openBrowser } = await import('./browser.ts');
-      return openBrowser(url);
+      return openBrowser(url, data_dir);
     },
   };
 }

@@ -10,7 +10,8 @@ export type OpenOptions = { json?: boolean; browser?: boolean };
 
 export async function open(context: Context, options: OpenOptions): Promise<number> {
   const { url } = await openClient(context).createSignInLink();
-  const opened = options.browser !== false && (await context.io.openPage(url));
+  const opened =
+    options.browser !== false && (await context.io.openPage(url, context.config.data_dir));
   if (options.json) {
     printJson(context, { url, opened });
     return exitCode('ok');

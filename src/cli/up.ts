@@ -9,9 +9,11 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../lib/clock.ts';
-import { writeDurably } from '../lib/files.ts';
+import { makePrivateFolder, writeDurably } from '../lib/files.ts';
 import { openLog } from '../lib/log.ts';
 import { systemRandom } from '../lib/random.ts';
+import { forgetPage, page_file_ms } from './browser.ts';
+import { reasonError } from './cli-error.ts';
 import type { Config } from './config.ts';
 import { packageEnv } from './config.ts';
 import { exitCode } from './exit-codes.ts';
@@ -35,6 +37,7 @@ export async function up(
 ): Promise<number> {
   const { startSystem } = await import('../controlplane/system.ts');
   const { data_dir } = config;
+  keepToOneself(data_dir);
   const log_path = join(data_dir, 'einsora.log');
   const system = await startSystem({
     data_dir,
@@ -60,13 +63,16 @@ export async function up(
   say(`  sign in   ${link}`);
   say(`  data      ${data_dir}   log ${log_path}`);
   if (!system.ipv6) say('  note      this machine has no IPv6; only 127.0.0.1 is served');
-  const opened = options.open && (await io.openPage(link));
+  const opened = options.open && (await io.openPage(link, data_dir));
+  const keepPage = opened ? systemClock.after(page_file_ms, () => forgetPage(data_dir)) : () => {};
   say(opened ? '  browser   opened' : '  browser   open the sign-in link above (it works once)');
   void system.agent.known.then(() => {
     say('  ready     in a second terminal: bin/einsora launch endpoint smollm2-135m');
     say('Ctrl-C stops the control plane; workloads go on.');
   });
   const why = await untilStopped(system.failed);
+  keepPage();
+  forgetPage(data_dir);
   if (why === 'failed') {
     say('The store can no longer be written safely; ending. See the log, then: bin/einsora up');
     process.exit(exitCode('failed')); // at once: whatever is still held open must not answer
@@ -76,6 +82,17 @@ export async function up(
   rmSync(place, { force: true });
   say(`\nThe control plane has stopped. ${goingOn(going_on)}`);
   return exitCode('ok');
+}
+
+/** Before anything is written there: the log would make the folder readable for everybody. */
+function keepToOneself(data_dir: string): void {
+  try {
+    makePrivateFolder(data_dir);
+    forgetPage(data_dir);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw reasonError('data_dir_unwritable', { data_dir, why }, 'failed');
+  }
 }
 
 function untilStopped(failed: Promise<unknown>): Promise<'asked' | 'failed'> {
