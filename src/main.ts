@@ -16,6 +16,7 @@ import {
   parseCountOrZero,
   parseDuration,
   parsePort,
+  parseSize,
 } from './cli/parse.ts';
 import { programVersion } from './cli/version.ts';
 
@@ -76,7 +77,7 @@ function addServing(program: Command, go: Go): void {
     .option('--port <port>', 'port to serve on; 0 takes any', parsePort)
     .option('--no-open', 'do not open a browser')
     .option('--offer-cpu <cores>', 'CPU that workloads may use', parseAmount)
-    .option('--offer-memory <size>', 'memory that workloads may use, such as 4GiB')
+    .option('--offer-memory <size>', 'memory that workloads may use, such as 4GiB', parseSize)
     .addOption(new Option('--dev', 'add the driver sim, which only pretends').hideHelp())
     .action(go(async ({ config }, options) => (await import('./cli/up.ts')).up(options, config)));
   program

@@ -32,6 +32,30 @@ export function parseDuration(text: string): number {
   return Number(match[1]) * unit_ms[(match[2] ?? 's') as keyof typeof unit_ms];
 }
 
+const unit_bytes = {
+  '': 1,
+  KB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  KiB: 2 ** 10,
+  MiB: 2 ** 20,
+  GiB: 2 ** 30,
+  TiB: 2 ** 40,
+} as const;
+
+/** An amount of memory as bytes: 4GiB, 1.5GiB, 512MiB, 8GB, 2147483648. */
+export function parseSize(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)([KMGT]i?B)?$/.exec(text);
+  const bytes = Math.floor(
+    Number(match?.[1]) * unit_bytes[(match?.[2] ?? '') as keyof typeof unit_bytes],
+  );
+  if (!Number.isSafeInteger(bytes)) {
+    throw new InvalidArgumentError('Give a size such as 4GiB, 512MiB or 8GB.');
+  }
+  return bytes;
+}
+
 function wholeNumber(text: string, least: number, most: number): number {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value < least || value > most) {

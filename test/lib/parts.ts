@@ -5,12 +5,16 @@
  * Invariants: a part named in EINSORA_REQUIRE (names with commas) is never skipped: where it is
  * missing, its tests run and fail.
  */
+import { existsSync } from 'node:fs';
 import { detectCaps, readCapsSnapshot } from '../../src/drivers/native/cgroup.ts';
 import type { BwrapFinder } from '../../src/drivers/native/sandbox.ts';
 import { exec } from '../../src/lib/exec.ts';
 import { findProgram } from '../../src/lib/which.ts';
 
 export type Part = keyof typeof parts;
+
+/** Where Debian puts the browser. */
+export const chromium = '/usr/bin/chromium';
 
 /** bubblewrap from the PATH, or the one that EINSORA_TEST_BWRAP names. */
 export const testBwrap: BwrapFinder = {
@@ -31,6 +35,7 @@ const parts = {
   llama: async () => hasPython(),
   smollm2: async () => hasPython(),
   tmpfs: async () => canMount(),
+  chromium: async () => existsSync(chromium),
   bash: async () => findProgram('bash', process.env.PATH) !== null,
 } satisfies Record<string, () => Promise<boolean>>;
 

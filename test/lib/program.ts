@@ -12,7 +12,8 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { type ExecResult, exec, spawnChild } from '../../src/lib/exec.ts';
 
 export const repository = resolve(import.meta.dirname, '../..');
-const main = join(repository, 'src/main.ts');
+/** For a command line that runs elsewhere than `Program.cli` does. */
+export const mainFile = join(repository, 'src/main.ts');
 export const test_cache = process.env.EINSORA_TEST_CACHE ?? join(repository, '.cache/test-tools');
 
 export type Program = {
@@ -57,7 +58,7 @@ export async function startProgram(options: ProgramOptions): Promise<Program> {
     EINSORA_CACHE_DIR: test_cache,
     ...options.env,
   };
-  const base = ['--disable-warning=ExperimentalWarning', main];
+  const base = ['--disable-warning=ExperimentalWarning', mainFile];
   const common = ['--data-dir', data_dir];
   const child = spawnChild(
     process.execPath,
@@ -76,11 +77,17 @@ export async function startProgram(options: ProgramOptions): Promise<Program> {
     is_over = true;
   });
   const mark = options.until_ready === false ? /serves at (\S+)/ : /ready {5}/;
-  await until(
-    () => mark.test(printed) || is_over,
-    60_000,
-    () => `up said:\n${printed}`,
-  );
+  try {
+    await until(
+      () => mark.test(printed) || is_over,
+      60_000,
+      () => `up said:\n${printed}`,
+    );
+  } catch (error) {
+    child.kill('SIGKILL'); // or the test that failed would wait for it for ever
+    await ended;
+    throw error;
+  }
   const url = /serves at (\S+)/.exec(printed)?.[1];
   if (url === undefined || is_over) throw new Error(`up ended:\n${printed}`);
   const token = readFileSync(join(data_dir, 'owner-token'), 'utf8').trim();
@@ -122,24 +129,33 @@ export async function startProgram(options: ProgramOptions): Promise<Program> {
 
 /** Removes every run of a data folder's deployment and the folder itself. */
 export async function cleanUp(data_dir: string, running: Program | null): Promise<void> {
+  let program: Program | null = null;
   try {
-    const program = running ?? (await startProgram({ data_dir }));
-    const { body } = await program.api<{ items: { id: string }[] }>('/v1/workloads?limit=200');
-    for (const { id } of body.items) {
-      await program.api(`/v1/workloads/${id}`, { method: 'DELETE' });
-    }
-    await until(
-      async () => {
-        const left = await program.api<{ items: unknown[] }>('/v1/workloads?limit=200');
-        return left.body.items.length === 0;
-      },
-      30_000,
-      () => 'workloads were not removed',
-    );
+    const goes_on = running !== null && (await isRunning(running));
+    program = goes_on ? running : await startProgram({ data_dir });
+    await removeAll(program);
     await program.interrupt();
   } finally {
+    await program?.kill();
     rmSync(data_dir, { recursive: true, force: true });
   }
+}
+
+async function isRunning(program: Program): Promise<boolean> {
+  return (await Promise.race([program.ended.then(() => 'ended'), 'runs'])) === 'runs';
+}
+
+async function removeAll(program: Program): Promise<void> {
+  const list = async () =>
+    (await program.api<{ items: { id: string }[] }>('/v1/workloads?limit=200')).body.items;
+  for (const { id } of await list()) {
+    await program.api(`/v1/workloads/${id}`, { method: 'DELETE' });
+  }
+  await until(
+    async () => (await list()).length === 0,
+    30_000,
+    () => 'workloads were not removed',
+  );
 }
 
 /** Asks until it is so; throws `Error(what())` after `timeout_ms`. */
