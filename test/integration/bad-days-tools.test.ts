@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { Machine } from '../../src/contract/machines.ts';
 import { exec } from '../../src/lib/exec.ts';
 import { findProgram } from '../../src/lib/which.ts';
 import { launch, onlyFrom, pythonTool, show, toolFolder } from '../lib/bad-day.ts';
@@ -43,13 +44,6 @@ async function withTools(
   }
 }
 
-type Machines = {
-  items: {
-    drivers: { driver: string; ready: boolean; why: string | null }[];
-    findings: { check: string; message: string; fix: string | null }[];
-  }[];
-};
-
 /** Launches where no sandbox can be had: it waits, says why, and nothing of it ever ran. */
 async function assertNeverRuns({ program, model }: Place, why: RegExp): Promise<void> {
   const { code, document } = await launch(program, model, '--timeout', '1s');
@@ -72,9 +66,13 @@ test(
   () =>
     withTools({ python3: pythonTool() }, async (place) => {
       await assertNeverRuns(place, /bubblewrap is not installed/);
-      const { body } = await place.program.api<Machines>('/v1/machines');
-      const driver = body.items[0]?.drivers.find((entry) => entry.driver === 'linux-native');
+      const { body } = await place.program.api<{ items: Machine[] }>('/v1/machines');
+      const driver = body.items[0]?.inventory?.drivers.find(
+        (entry) => entry.driver === 'linux-native',
+      );
       assert.equal(driver?.ready, false);
+      const missing = driver?.findings.find(({ status }) => status === 'missing');
+      assert.equal(missing?.fix, 'apt-get install bubblewrap');
       const doctor = await place.program.cli(['doctor', '--json']);
       assert.match(doctor.stdout, /apt-get install bubblewrap/);
     }),
