@@ -15,7 +15,7 @@ export const limits = {
   sign_in_link_ms: 10 * 60_000,
   session_ms: 7 * 24 * 3600_000,
   session_idle_ms: 12 * 3600_000,
-  sign_in_attempts_per_minute: 20,
+  sign_in_attempts_per_minute: 200,
   requests_at_once: 512,
   sync_hold_ms: 20_000,
   machine_lease_ms: 60_000,

@@ -26,17 +26,7 @@ test(
       const known = writeKnownAnswerModel(join(folder, 'known answer.gguf'));
       assert.equal(known.sentence, 'Einsora runs this tiny model on your own machine.');
 
-      // By a path relative to where the user stands.
-      const launched = await exec(
-        process.execPath,
-        [
-          ...[mainFile, 'launch', 'endpoint', './known answer.gguf', '--json'],
-          ...['--data-dir', data_dir],
-        ],
-        { cwd: folder, timeout_ms: 60_000, env: { PATH: '/usr/bin:/bin' } },
-      );
-      assert.equal(launched.code, 0, launched.stderr);
-      const { url, key, workload } = JSON.parse(launched.stdout);
+      const { url, key, workload } = await launchFrom(folder, './known answer.gguf', data_dir);
       const { name: model } = workload;
 
       const client = new OpenAI({ baseURL: url, apiKey: key, maxRetries: 0 });
@@ -91,3 +81,15 @@ test(
     }
   },
 );
+
+/** Launches a path that is relative to where the user stands. */
+async function launchFrom(cwd: string, path: string, data_dir: string) {
+  const args = ['launch', 'endpoint', path, '--json', '--data-dir', data_dir];
+  const launched = await exec(process.execPath, [mainFile, ...args], {
+    cwd,
+    timeout_ms: 60_000,
+    env: { PATH: '/usr/bin:/bin' },
+  });
+  assert.equal(launched.code, 0, launched.stderr);
+  return JSON.parse(launched.stdout);
+}

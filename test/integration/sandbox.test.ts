@@ -67,7 +67,7 @@ test(
       assert.deepEqual(closed.wrote, []);
       assert.equal(closed.model_bytes, statSync(model).size, 'its own model is there, whole');
 
-      // The same probe with what an endpoint never gets finds it: its answers above are no accident.
+      // The same probe with what an endpoint never gets finds it: the answers are no accident.
       const mounts = [...spec.mounts, { source: other, target: other, writable: true }];
       const open = await probe(harness, { ...spec, mounts, network: 'host' }, python, {
         ...ask,

@@ -36,18 +36,6 @@ test('the printed link signs in once; the second time it is spent', async () => 
   assert.deepEqual(second.cookies, []);
 });
 
-test('64 browsers with one link at once: exactly one is signed in', async () => {
-  const token = await freshToken();
-  const answers = await Promise.all(Array.from({ length: 64 }, () => signIn(token)));
-  const signed_in = answers.filter(({ status }) => status === 204);
-  assert.equal(signed_in.length, 1);
-  assert.equal(answers.flatMap(({ cookies }) => cookies).length, 1);
-  for (const answer of answers.filter(({ status }) => status !== 204)) {
-    assert.equal(answer.status, 401);
-    assert.equal(codeOf(answer), 'sign_in_link_spent');
-  }
-});
-
 test('a session reads; it writes only from our own page', async () => {
   const cookie = (await signIn(await freshToken())).cookies[0]?.split(';')[0] ?? '';
   const me = await call('GET', '/v1/me', { cookie });
@@ -115,11 +103,11 @@ test('the page in a real browser: signed in by the link, this machine, and why n
     await page.waitForURL(`${program.url}/`);
     assert.equal(page.url(), `${program.url}/`, 'the secret is gone from the address');
     await page.getByRole('heading', { name: hostname() }).waitFor();
-    assert.match(await page.locator('#can').innerText(), /linux-native/);
-    const cannot = await page.locator('#cannot').innerText();
+    assert.match((await page.locator('#can').textContent()) ?? '', /linux-native/);
+    const cannot = (await page.locator('#cannot').textContent()) ?? '';
     assert.match(cannot, /docker/);
     assert.match(cannot, /not part of this version/);
-    assert.match(await page.locator('#who').innerText(), /operator/);
+    assert.match((await page.locator('#who').textContent()) ?? '', /operator/);
     assert.ok(await page.getByText('launch endpoint smollm2-135m').isVisible());
     assert.equal(await page.getByRole('status').isVisible(), false, 'nothing is amiss');
 
@@ -131,14 +119,30 @@ test('the page in a real browser: signed in by the link, this machine, and why n
   }
 });
 
+test('64 browsers with one link at once: exactly one is signed in', async () => {
+  // A program of its own: attempts are counted, and the other tests need theirs.
+  const crowded = await startProgram({ data_dir: temporaryFolder() });
+  try {
+    const token = await freshToken(crowded);
+    const answers = await Promise.all(Array.from({ length: 64 }, () => signIn(token, crowded)));
+    const refused = answers.filter(({ status }) => status !== 204);
+    assert.equal(refused.length, 63);
+    assert.equal(answers.flatMap(({ cookies }) => cookies).length, 1);
+    assert.deepEqual(new Set(refused.map(({ status }) => status)), new Set([401]));
+    assert.deepEqual(new Set(refused.map(codeOf)), new Set(['sign_in_link_spent']));
+  } finally {
+    await cleanUp(crowded.data_dir, crowded);
+  }
+});
+
 type Answer = { status: number; body: unknown; cookies: string[] };
 
-function signIn(token: string): Promise<Answer> {
-  return call('POST', '/v1/session', { origin: program.url }, { token });
+function signIn(token: string, at = program): Promise<Answer> {
+  return call('POST', '/v1/session', { origin: at.url }, { token }, at);
 }
 
-async function freshToken(): Promise<string> {
-  const { status, body } = await program.api<{ url: string }>('/v1/sign-in-links', {
+async function freshToken(at = program): Promise<string> {
+  const { status, body } = await at.api<{ url: string }>('/v1/sign-in-links', {
     method: 'POST',
   });
   assert.equal(status, 201);
@@ -159,10 +163,11 @@ function call(
   path: string,
   headers: Record<string, string>,
   body?: unknown,
+  at = program,
 ): Promise<Answer> {
   const payload = body === undefined ? undefined : JSON.stringify(body);
   const type = payload === undefined ? {} : { 'content-type': 'application/json' };
-  const { port } = new URL(program.url);
+  const { port } = new URL(at.url);
   return new Promise((resolve, reject) => {
     const asked = request(
       {

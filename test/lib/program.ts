@@ -101,20 +101,7 @@ export async function startProgram(options: ProgramOptions): Promise<Program> {
     said: () => printed,
     cli: (args, timeout_ms = 120_000) =>
       exec(process.execPath, [...base, ...args, ...common], { env: cleanEnv, timeout_ms }),
-    async api<T>(path: string, call: Parameters<Program['api']>[1] = {}) {
-      const method = call.method ?? (call.body === undefined ? 'GET' : 'POST');
-      const answer = await fetch(`${url}${path}`, {
-        method,
-        headers: {
-          authorization: `Bearer ${token}`,
-          ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
-          ...call.headers,
-        },
-        ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
-      });
-      const text = await answer.text();
-      return { status: answer.status, body: (text === '' ? {} : JSON.parse(text)) as T };
-    },
+    api: (path, call) => callApi(`${url}${path}`, token, call),
     async interrupt() {
       child.kill('SIGINT');
       return ended;
@@ -125,6 +112,25 @@ export async function startProgram(options: ProgramOptions): Promise<Program> {
     },
     ended,
   };
+}
+
+async function callApi<T>(
+  url: string,
+  token: string,
+  call: Parameters<Program['api']>[1] = {},
+): Promise<{ status: number; body: T }> {
+  const method = call.method ?? (call.body === undefined ? 'GET' : 'POST');
+  const answer = await fetch(url, {
+    method,
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...call.headers,
+    },
+    ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
+  });
+  const text = await answer.text();
+  return { status: answer.status, body: (text === '' ? {} : JSON.parse(text)) as T };
 }
 
 /** Removes every run of a data folder's deployment and the folder itself. */

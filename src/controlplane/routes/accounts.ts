@@ -17,9 +17,10 @@ export function accountRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.openapi, (c) => c.json(openApiDocument(app), 200));
 
   app.openapi(routes.signIn, async (c) => {
-    attempts();
     const { token } = c.req.valid('json');
-    const opened = checkToken('eat_', token) ? await deps.proofs.openSession(token) : null;
+    const well_formed = checkToken('eat_', token);
+    if (well_formed) attempts(); // what is not costs nothing, and must not lock others out
+    const opened = well_formed ? await deps.proofs.openSession(token) : null;
     if (opened === null) throw new EinsoraError('sign_in_link_spent');
     const age_s = Math.floor(limits.session_ms / 1000);
     c.header(
