@@ -22,6 +22,8 @@ export const driverReportSchema = z.object({
   driver: z.string(),
   ready: z.boolean(),
   why: z.string().nullable(),
+  /** The code of why not, from the table of reasons, where it has one. */
+  why_code: z.string().nullable().optional(),
   kinds: z.array(z.enum(['vm', 'notebook', 'endpoint', 'instance'])),
   findings: z.array(findingSchema),
 });

@@ -32,6 +32,7 @@ export async function machineViews(
         driver: entry.driver as DriverName,
         ready: entry.ready,
         why: entry.why,
+        why_code: entry.why_code,
         kinds: entry.kinds,
       })),
       ...amountsOf(row),

@@ -75,8 +75,12 @@ function judge(spec: WorkloadSpec, tenant_id: string, machine: MachineView): Ver
   }
   const ready = trusted.find((entry) => entry.ready);
   if (ready === undefined) {
-    const why = trusted.find((entry) => entry.why !== null)?.why ?? 'its driver is not ready';
-    return { code: 'driver_not_ready', details: { ...name, why } };
+    const told = trusted.find((entry) => entry.why !== null);
+    const why = told?.why ?? 'its driver is not ready';
+    // Without a sandbox or a cap nothing runs: those have a sentence and a command of their own.
+    const own = told?.why_code;
+    const code = own === 'sandbox_missing' || own === 'cap_missing' ? own : 'driver_not_ready';
+    return { code, details: { ...name, why } };
   }
   if (!fits(spec, machine.offered)) {
     const details = { ...name, asked: describe(spec), offered: describe(machine.offered) };

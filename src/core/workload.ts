@@ -58,6 +58,8 @@ export type MachineDriver = {
   ready: boolean;
   /** Why not, for people. */
   why: string | null;
+  /** The code of why not, where the driver has one. */
+  why_code?: string | null | undefined;
   kinds: Kind[];
 };
 

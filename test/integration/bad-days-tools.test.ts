@@ -50,12 +50,12 @@ async function assertNeverRuns({ program, model }: Place, why: RegExp): Promise<
   assert.equal(code, 1);
   assert.equal(document.outcome, 'timed_out');
   const [refusal] = document.plan.machines_not_chosen;
-  assert.equal(refusal?.code, 'driver_not_ready');
+  assert.equal(refusal?.code, 'sandbox_missing');
   assert.match(refusal?.message ?? '', why);
-  assert.equal(refusal?.fix, 'bin/einsora doctor');
+  assert.equal(refusal?.fix, 'apt-get install bubblewrap');
   const workload = await show(program, document.workload.name);
   assert.equal(workload.state, 'queued');
-  assert.equal(workload.reason?.code, 'driver_not_ready');
+  assert.equal(workload.reason?.code, 'sandbox_missing');
   assert.equal(workload.placement, null);
   assert.deepEqual(runsOf(program.data_dir), []);
 }

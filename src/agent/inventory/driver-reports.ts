@@ -26,6 +26,7 @@ export function driverReport(probe: DriverProbe): DriverReport {
     driver: probe.driver,
     ready: probe.ready,
     why: probe.ready ? null : whyNot(probe),
+    why_code: probe.ready ? null : probe.reason,
     kinds: driverKinds[probe.driver],
     findings: probe.findings,
   };
