@@ -135,6 +135,7 @@ test(
     truncateSync(broken, 4096);
     const { code, output } = await start(await commandFor(broken)).ended;
     assert.equal(code, 1);
-    assert.match(output.trim().split('\n').at(-1) ?? '', /^einsora: the model cannot be served/);
+    // The engine's own threads may still write after it.
+    assert.match(output, /^einsora: the model cannot be served/m);
   },
 );
