@@ -5,6 +5,7 @@
  * Invariants: a pure function of the rows: the same rows give the same bytes, in the same order; a
  * run that ended is never asked to run again (a run is one attempt).
  */
+import type { DesiredRun } from '../contract/sync.ts';
 import type { WorkloadSpec } from './workload.ts';
 
 export type DesiredSource = {
@@ -16,23 +17,6 @@ export type DesiredSource = {
   ended_at: number | null;
   name: string;
   spec: string;
-};
-
-export type DesiredRun = {
-  workload_id: string;
-  replica: number;
-  run_epoch: number;
-  action: 'run' | 'park' | 'remove';
-  driver: string;
-  spec: {
-    kind: 'endpoint';
-    name: string;
-    model: string;
-    context_length: number | null;
-    parallel: number | null;
-    cpu_millis: number;
-    memory_bytes: number;
-  } | null;
 };
 
 export function desiredRuns(rows: readonly DesiredSource[]): DesiredRun[] {

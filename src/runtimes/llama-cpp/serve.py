@@ -13,9 +13,13 @@ import sys
 
 
 def fail(why):
-    print("einsora: " + why, file=sys.stderr, flush=True)
-    # Not sys.exit: threads of a half-started server must not hold the process up.
-    os._exit(1)
+    # The engine's threads may still write: what they say goes nowhere, so that ours is the last line.
+    last = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.write(last, ("einsora: %s\n" % why).encode("utf-8", "replace"))
+    os._exit(1)  # not sys.exit: threads of a half-started server must not hold the process up
 
 
 def parameters(library, wanted):
