@@ -6,6 +6,7 @@
  */
 import { Command, CommanderError, Option } from 'commander';
 import { asCliError } from './cli/cli-error.ts';
+import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
 import { type Environment, loadConfig } from './cli/config.ts';
 import { exitCode } from './cli/exit-codes.ts';
 import { type Context, type Io, processIo } from './cli/io.ts';
@@ -19,10 +20,6 @@ import {
   parseSize,
 } from './cli/parse.ts';
 import { programVersion } from './cli/version.ts';
-
-type Go = <A extends unknown[]>(
-  work: (context: Context, ...args: A) => Promise<number>,
-) => (...args: A) => Promise<void>;
 
 /** Runs one command line; resolves with the exit code. `env` is the process's own unless given. */
 export async function main(argv: string[], io: Io, env?: Environment): Promise<number> {
@@ -66,9 +63,6 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addPlace(program, go);
   return program;
 }
-
-const json_text = 'print one JSON document';
-const timeout_text = 'wait at most so long (90s, 10m), then leave it going on';
 
 function addServing(program: Command, go: Go): void {
   program

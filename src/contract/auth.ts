@@ -7,11 +7,26 @@ import { createRoute, type RouteConfig } from '@hono/zod-openapi';
 export const roles = ['viewer', 'member', 'tenant-admin', 'operator'] as const;
 export type Role = (typeof roles)[number];
 
+/**
+ * What a route is about. A token's scopes are `<area>:read` and `<area>:write`; `self` (who am I,
+ * sign out) needs no scope.
+ */
+export const areas = [
+  'workloads',
+  'models',
+  'machines',
+  'accounts',
+  'usage',
+  'activity',
+  'secrets',
+] as const;
+export type Area = (typeof areas)[number] | 'self';
+
 export type AuthRow =
   /** Anyone who reaches the listener. */
   | { who: 'anyone' }
   /** A signed-in session or an API token whose user has at least this role. */
-  | { who: 'user'; role: Role }
+  | { who: 'user'; role: Role; area: Area }
   /** An `ept_` endpoint key, and nothing else (gateway paths). */
   | { who: 'endpoint-key' };
 

@@ -12,7 +12,7 @@ import { bodyLimit } from 'hono/body-limit';
 import { type AuthRow, hasRole } from '../contract/auth.ts';
 import { EinsoraError } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
-import { routes } from '../contract/routes.ts';
+import { type RouteName, routes } from '../contract/routes.ts';
 import { formatBytes } from '../core/format.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import { StoreError } from '../store/sql.ts';
@@ -27,7 +27,7 @@ import { workloadRoutes } from './routes/workloads.ts';
 export type RequestFacts = { request_id: string; log: Log };
 export type ApiEnv = {
   Bindings: { facts: RequestFacts };
-  Variables: { principal: Principal };
+  Variables: { principal: Principal; route: RouteName };
 };
 export type Api = OpenAPIHono<ApiEnv>;
 
@@ -42,8 +42,10 @@ export function createApi(deps: ApiDeps): Api {
     },
   });
   app.use(bodyLimit({ maxSize: limits.api_body_bytes, onError: tooLarge }));
-  for (const route of Object.values(routes)) {
+  for (const name of Object.keys(routes) as RouteName[]) {
+    const route = routes[name];
     app.on(route.method.toUpperCase(), route.getRoutingPath(), async (c, next) => {
+      c.set('route', name);
       await authorise(deps, c, route.auth);
       await next();
     });

@@ -3,5 +3,17 @@
  */
 import type { Migration } from '../migrate.ts';
 import { solo } from './0001-solo.ts';
+import { accounts } from './0002-accounts.ts';
+import { quotaLedger } from './0003-quota-ledger.ts';
+import { activitySecrets } from './0004-activity-secrets.ts';
+import { modelFiles } from './0005-model-files.ts';
+import { admission } from './0006-admission.ts';
 
-export const migrations: readonly Migration[] = [solo];
+export const migrations: readonly Migration[] = [
+  solo,
+  accounts,
+  quotaLedger,
+  activitySecrets,
+  modelFiles,
+  admission,
+];

@@ -1,0 +1,52 @@
+/**
+ * The activity log: who did what, under which request.
+ *
+ * Invariants: the row is written in the action's own transaction, so there is no effect without it
+ * and no row without its effect; details hold no secret.
+ */
+import type { Details } from '../core/reasons.ts';
+import type { Sql } from './sql.ts';
+
+/** Who acts, and under which request: made once a request, handed to each named transaction. */
+export type Action = {
+  /** Of the row; made from the time, so that rows sort by it. */
+  id: string;
+  /** Whose log it goes to. */
+  tenant_id: string;
+  user_id: string | null;
+  /** `user:ada`, `controller`, … */
+  actor: string;
+  via: 'token' | 'session' | 'anyone' | 'system';
+  /** The session or token that proved it. */
+  proof_id: string | null;
+  request_id: string;
+  /** Name of the route in the contract. */
+  route: string;
+  now: number;
+};
+
+/** Records that an action was done. `target` is `<noun>:<id>`, such as `workload:0698…`. */
+export async function recordAction(
+  sql: Sql,
+  action: Action,
+  what: { target: string | null; details?: Details },
+): Promise<void> {
+  await sql.run(
+    `insert into activity (id, tenant_id, at, user_id, actor, via, proof_id, request_id, route,
+       target, outcome, details)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'done', $11)`,
+    [
+      action.id,
+      action.tenant_id,
+      action.now,
+      action.user_id,
+      action.actor,
+      action.via,
+      action.proof_id,
+      action.request_id,
+      action.route,
+      what.target,
+      JSON.stringify(what.details ?? {}),
+    ],
+  );
+}
