@@ -9,7 +9,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../lib/clock.ts';
-import { makePrivateFolder, writeDurably } from '../lib/files.ts';
+import { isErrno, makePrivateFolder, writeDurably } from '../lib/files.ts';
 import { openLog } from '../lib/log.ts';
 import { systemRandom } from '../lib/random.ts';
 import { forgetPage, page_file_ms } from './browser.ts';
@@ -56,8 +56,17 @@ export async function up(
   const place = join(data_dir, 'control-plane.json');
   const { url } = system;
   const facts = { url, pid: process.pid, version: programVersion() };
-  writeDurably(place, JSON.stringify(facts));
-  const link = await system.signInLink();
+  const announce = async () => {
+    writeDurably(place, JSON.stringify(facts));
+    return system.signInLink();
+  };
+  const link = await announce().catch(async (error) => {
+    await system.stop();
+    if (isErrno(error, 'ENOSPC') || (error as { code?: string }).code === 'store_full') {
+      throw reasonError('store_full', { data_dir }, 'failed');
+    }
+    throw error;
+  });
   const say = (line: string) => io.stderr.write(`${line}\n`);
   io.stdout.write(`Einsora serves at ${url}\n`);
   say(`  sign in   ${link}`);

@@ -15,13 +15,13 @@ import { limits } from '../contract/limits.ts';
 import { type RouteName, routes } from '../contract/routes.ts';
 import { formatBytes } from '../core/format.ts';
 import { describeError, type Log } from '../lib/log.ts';
-import { StoreError } from '../store/sql.ts';
 import type { ApiDeps } from './api-deps.ts';
 import { isSameOrigin, type Principal, principalOf } from './auth/principal.ts';
 import { accountRoutes } from './routes/accounts.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
 import { workloadRoutes } from './routes/workloads.ts';
+import { storeRefusal } from './store-refusal.ts';
 
 /** What the server hands to the API with each request. */
 export type RequestFacts = { request_id: string; log: Log };
@@ -117,13 +117,7 @@ function asEinsoraError(error: unknown, c: Context<ApiEnv>, deps: ApiDeps): Eins
     return new EinsoraError('bad_request', { problem: 'the body is not valid JSON' });
   }
   log.error({ error: describeError(error) }, 'a request failed');
-  if (error instanceof StoreError) {
-    if (error.code === 'store_full')
-      return new EinsoraError('store_full', { data_dir: deps.data_dir });
-    if (error.code === 'store_failing') return new EinsoraError('store_failing');
-    if (error.code === 'outcome_unknown') return new EinsoraError('outcome_unknown');
-  }
-  return new EinsoraError('internal', { request_id });
+  return storeRefusal(error, deps.data_dir) ?? new EinsoraError('internal', { request_id });
 }
 
 function isHttpException(error: unknown): boolean {

@@ -14,7 +14,7 @@ import { EinsoraError } from '../contract/errors.ts';
 import { makeId } from '../core/ids.ts';
 import { createGateway } from '../gateway/gateway.ts';
 import type { Clock } from '../lib/clock.ts';
-import { isErrno, makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
+import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
 import type { Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
 import { readIdentity } from '../store/accounts.ts';
@@ -26,6 +26,7 @@ import { createProofs, type Proofs } from './auth/proofs.ts';
 import { createController } from './controller.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { type Listening, listen } from './server.ts';
+import { storeRefusal } from './store-refusal.ts';
 import { createTargets } from './targets.ts';
 
 export type SystemOptions = {
@@ -58,7 +59,14 @@ export type System = {
   stop(): Promise<void>;
 };
 
+/** Rejects with an EinsoraError for everything that a person can mend. */
 export async function startSystem(options: SystemOptions): Promise<System> {
+  return start(options).catch((error) => {
+    throw storeRefusal(error, options.data_dir) ?? error;
+  });
+}
+
+async function start(options: SystemOptions): Promise<System> {
   const { data_dir, clock, random, log } = options;
   prepareFolder(data_dir);
   const lock = lockFolder(data_dir);
@@ -71,9 +79,12 @@ export async function startSystem(options: SystemOptions): Promise<System> {
     lock.release();
     throw error;
   });
-  const identity = await setUp(store, options);
   const proofs = createProofs({ store, clock, random, data_dir });
-  const serving = await serve(options, store, proofs, identity).catch(async (error) => {
+  const begin = async () => {
+    const identity = await setUp(store, options);
+    return { identity, serving: await serve(options, store, proofs, identity) };
+  };
+  const { identity, serving } = await begin().catch(async (error) => {
     await store.close();
     lock.release();
     throw error;
@@ -158,7 +169,8 @@ function prepareFolder(data_dir: string): void {
     writeDurably(join(data_dir, '.writable'), '');
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    if (isErrno(error, 'ENOSPC')) throw new EinsoraError('store_full', { data_dir }, error);
+    const full = storeRefusal(error, data_dir);
+    if (full !== null) throw full;
     throw new EinsoraError('data_dir_unwritable', { data_dir, why }, error);
   }
 }
