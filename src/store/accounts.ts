@@ -5,6 +5,7 @@
  * Invariants: only hashes are stored; a one-time link is used by one conditional UPDATE, so
  * sixty-four browsers at once give one session; a revoked, expired or disabled proof finds nobody.
  */
+import { type Action, type Attempt, actionBy, recordAction } from './activity.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
 export type PrincipalRow = Row & {
@@ -92,13 +93,14 @@ export async function replaceOwnerToken(sql: Sql, args: TokenArgs): Promise<null
 
 export async function addSignInLink(
   sql: Sql,
-  args: { hash: string; user_id: string; now: number; expires_at: number },
+  args: { hash: string; user_id: string; now: number; expires_at: number; action?: Action },
 ): Promise<null> {
   await sql.run('delete from sign_in_links where expires_at < $1', [args.now]);
   await sql.run(
     `insert into sign_in_links (hash, user_id, created_at, expires_at) values ($1, $2, $3, $4)`,
     [args.hash, args.user_id, args.now, args.expires_at],
   );
+  await recordAction(sql, args.action, { target: `user:${args.user_id}` });
   return null;
 }
 
@@ -108,6 +110,7 @@ export type SessionArgs = {
   session_hash: string;
   now: number;
   expires_at: number;
+  attempt?: Attempt;
 };
 
 /** Exchanges a one-time link for a session; null where it was used, is too old or never was. */
@@ -127,6 +130,14 @@ export async function openSession(
      values ($1, $2, $3, $4, $4, $5)`,
     [args.session_id, link.user_id, args.session_hash, args.now, args.expires_at],
   );
+  const user = await sql.get<Row & { tenant_id: string; name: string }>(
+    'select tenant_id, name from users where id = $1',
+    [link.user_id],
+  );
+  if (user === undefined) throw new Error('the link is of nobody');
+  const who = { ...user, user_id: link.user_id, user_name: user.name, proof_id: args.session_id };
+  const target = `session:${args.session_id}`;
+  await recordAction(sql, actionBy(args.attempt, who), { target });
   return { user_id: link.user_id };
 }
 
@@ -138,11 +149,15 @@ export async function touchSession(sql: Sql, args: { id: string; now: number }):
   return null;
 }
 
-export async function closeSession(sql: Sql, args: { id: string; now: number }): Promise<null> {
-  await sql.run('update sessions set revoked_at = $2 where id = $1 and revoked_at is null', [
-    args.id,
-    args.now,
-  ]);
+export async function closeSession(
+  sql: Sql,
+  args: { id: string; now: number; action?: Action },
+): Promise<null> {
+  const closed = await sql.run(
+    'update sessions set revoked_at = $2 where id = $1 and revoked_at is null',
+    [args.id, args.now],
+  );
+  if (closed > 0) await recordAction(sql, args.action, { target: `session:${args.id}` });
   return null;
 }
 

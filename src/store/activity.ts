@@ -20,21 +20,40 @@ export type Action = {
   /** The session or token that proved it. */
   proof_id: string | null;
   request_id: string;
+  /** What the client called the request; never used for logic. */
+  client_request_id?: string | null;
   /** Name of the route in the contract. */
   route: string;
   now: number;
 };
 
-/** Records that an action was done. `target` is `<noun>:<id>`, such as `workload:0698…`. */
+/** An action of which only the transaction learns who acts (signing in). */
+export type Attempt = Omit<Action, 'tenant_id' | 'user_id' | 'actor' | 'proof_id'>;
+
+/** The action that an attempt became. */
+export function actionBy(
+  attempt: Attempt | undefined,
+  who: { tenant_id: string; user_id: string; user_name: string; proof_id: string },
+): Action | undefined {
+  if (attempt === undefined) return undefined;
+  const { tenant_id, user_id, user_name, proof_id } = who;
+  return { ...attempt, tenant_id, user_id, actor: `user:${user_name}`, proof_id };
+}
+
+/**
+ * Records that an action was done. `target` is `<noun>:<id>`, such as `workload:0698…`. Nothing is
+ * recorded where no request asked for it (the controller, a test).
+ */
 export async function recordAction(
   sql: Sql,
-  action: Action,
+  action: Action | undefined,
   what: { target: string | null; details?: Details },
 ): Promise<void> {
+  if (action === undefined) return;
   await sql.run(
-    `insert into activity (id, tenant_id, at, user_id, actor, via, proof_id, request_id, route,
-       target, outcome, details)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'done', $11)`,
+    `insert into activity (id, tenant_id, at, user_id, actor, via, proof_id, request_id,
+       client_request_id, route, target, outcome, details)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'done', $12)`,
     [
       action.id,
       action.tenant_id,
@@ -44,6 +63,7 @@ export async function recordAction(
       action.via,
       action.proof_id,
       action.request_id,
+      action.client_request_id ?? null,
       action.route,
       what.target,
       JSON.stringify(what.details ?? {}),

@@ -4,6 +4,7 @@
  * Invariants: only the hash and the last four characters are stored; a key opens one endpoint; a
  * deleted endpoint's keys are revoked with it, in the same transaction.
  */
+import { type Action, recordAction } from './activity.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
 import type { Query, Row, Sql } from './sql.ts';
 import { findWorkload } from './workloads.ts';
@@ -30,6 +31,7 @@ export type CreateKeyArgs = {
   now: number;
   expires_at: number | null;
   idempotency: IdempotencyKey;
+  action?: Action;
 };
 
 export function createKey(
@@ -57,21 +59,32 @@ export function createKey(
       ],
     );
     if (row === undefined) throw new Error('the inserted key did not come back');
+    const details = { workload_id: workload.id, last_four: args.last_four };
+    await recordAction(sql, args.action, { target: `key:${row.id}`, details });
     return { ok: true as const, row };
   });
 }
 
-/** Revokes a key of a workload; how many were changed. */
+/** Revokes a key of a workload; `found` is 1 where it is one, revoked before or not. */
 export async function revokeKey(
   sql: Sql,
-  args: { workload_id: string; key_id: string; now: number },
+  args: { workload_id: string; key_id: string; now: number; action?: Action },
 ): Promise<{ found: number }> {
-  const found = await sql.run(
-    `update endpoint_keys set revoked_at = coalesce(revoked_at, $3)
-     where workload_id = $1 and id = $2`,
+  const changed = await sql.run(
+    `update endpoint_keys set revoked_at = $3
+     where workload_id = $1 and id = $2 and revoked_at is null`,
     [args.workload_id, args.key_id, args.now],
   );
-  return { found };
+  if (changed > 0) {
+    const details = { workload_id: args.workload_id };
+    await recordAction(sql, args.action, { target: `key:${args.key_id}`, details });
+    return { found: changed };
+  }
+  const known = await sql.get('select id from endpoint_keys where workload_id = $1 and id = $2', [
+    args.workload_id,
+    args.key_id,
+  ]);
+  return { found: known === undefined ? 0 : 1 };
 }
 
 export const listKeys: Query<{ workload_id: string; limit: number }, KeyRow[]> = (sql, args) =>

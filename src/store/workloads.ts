@@ -7,6 +7,7 @@
  */
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import type { WorkloadSpec } from '../core/workload.ts';
+import { type Action, recordAction } from './activity.ts';
 import { insertFirstEvent, moveWorkload, type WorkloadRow } from './events.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
 import { bumpMachinesOf, type RunRow } from './runs.ts';
@@ -23,6 +24,8 @@ export type LaunchArgs = {
   request_id: string;
   now: number;
   idempotency: IdempotencyKey;
+  /** Given by the API; recorded in the activity log with the launch. */
+  action?: Action;
 };
 
 export type LaunchResult = { ok: true; row: WorkloadRow } | { ok: false; code: 'name_taken' };
@@ -61,6 +64,7 @@ async function insertWorkload(sql: Sql, args: LaunchArgs): Promise<LaunchResult>
   const row = rows[0];
   if (row === undefined) throw new Error('the inserted workload did not come back');
   await insertFirstEvent(sql, row, args);
+  await recordAction(sql, args.action, { target: `workload:${row.id}`, details: { name } });
   return { ok: true, row };
 }
 
@@ -94,6 +98,8 @@ export type ChangeArgs = {
   request_id: string;
   now: number;
   idempotency: IdempotencyKey;
+  /** Given by the API; recorded in the activity log where anything changed. */
+  action?: Action;
 };
 
 export type ChangeResult =
@@ -154,7 +160,12 @@ function change(
     if (row.state === 'deleted') return { ok: false, code: 'already_deleted' };
     const who = args.actor.replace(/^user:/, '');
     const changed = await action(row, { code: 'asked_by_user', details: { who } });
-    return changed === null ? { ok: false, code: 'already_deleted' } : { ok: true, row: changed };
+    if (changed === null) return { ok: false, code: 'already_deleted' };
+    if (changed.revision !== row.revision) {
+      const details = { name: row.name };
+      await recordAction(sql, args.action, { target: `workload:${row.id}`, details });
+    }
+    return { ok: true, row: changed };
   });
 }
 

@@ -14,15 +14,16 @@ import type { Clock } from '../../lib/clock.ts';
 import { readIfThere, writeDurably } from '../../lib/files.ts';
 import type { Random } from '../../lib/random.ts';
 import { digest, Secret } from '../../lib/secret.ts';
+import type { Action, Attempt } from '../../store/activity.ts';
 import type { EinsoraStore } from '../../store/transactions.ts';
 
 export type Proofs = {
   /** Makes a new owner's token, revokes the one before, and writes it beside the data (0600). */
   writeOwnerToken(user_id: string): Promise<void>;
   /** A secret that signs one browser in, once. */
-  makeSignInLink(user_id: string): Promise<Secret>;
+  makeSignInLink(user_id: string, action?: Action): Promise<Secret>;
   /** Exchanges a link's secret for a session's cookie value; null where it is spent. */
-  openSession(link: string): Promise<{ cookie: Secret; user_id: string } | null>;
+  openSession(link: string, attempt?: Attempt): Promise<{ cookie: Secret; user_id: string } | null>;
   makeEndpointKey(idempotency: { principal: string; key: string } | null): Secret;
 };
 
@@ -48,7 +49,7 @@ export function createProofs(deps: {
       });
       writeDurably(join(data_dir, 'owner-token'), `${token}\n`);
     },
-    async makeSignInLink(user_id) {
+    async makeSignInLink(user_id, action) {
       const token = makeToken('eat_', random.bytes(token_random_bytes));
       const now = clock.now();
       await store.transact('addSignInLink', {
@@ -56,10 +57,11 @@ export function createProofs(deps: {
         user_id,
         now,
         expires_at: now + limits.sign_in_link_ms,
+        ...(action === undefined ? {} : { action }),
       });
       return new Secret(token);
     },
-    async openSession(link) {
+    async openSession(link, attempt) {
       const cookie = Buffer.from(random.bytes(32)).toString('base64url');
       const now = clock.now();
       const opened = await store.transact('openSession', {
@@ -68,6 +70,7 @@ export function createProofs(deps: {
         session_hash: digest(cookie),
         now,
         expires_at: now + limits.session_ms,
+        ...(attempt === undefined ? {} : { attempt }),
       });
       return opened === null ? null : { cookie: new Secret(cookie), user_id: opened.user_id };
     },

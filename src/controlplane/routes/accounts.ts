@@ -5,6 +5,7 @@ import { EinsoraError } from '../../contract/errors.ts';
 import { limits } from '../../contract/limits.ts';
 import { routes } from '../../contract/routes.ts';
 import { checkToken } from '../../core/token.ts';
+import { actionOf, attemptOf } from '../action.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import { openApiDocument } from '../openapi.ts';
@@ -20,7 +21,9 @@ export function accountRoutes(app: Api, deps: ApiDeps): void {
     const { token } = c.req.valid('json');
     const well_formed = checkToken('eat_', token);
     if (well_formed) attempts(); // what is not costs nothing, and must not lock others out
-    const opened = well_formed ? await deps.proofs.openSession(token) : null;
+    const opened = well_formed
+      ? await deps.proofs.openSession(token, attemptOf(deps, c, 'session'))
+      : null;
     if (opened === null) throw new EinsoraError('sign_in_link_spent');
     const age_s = Math.floor(limits.session_ms / 1000);
     c.header(
@@ -33,7 +36,8 @@ export function accountRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.signOut, async (c) => {
     const { via, proof_id } = c.get('principal');
     if (via === 'session') {
-      await deps.store.transact('closeSession', { id: proof_id, now: deps.clock.now() });
+      const action = actionOf(deps, c);
+      await deps.store.transact('closeSession', { id: proof_id, now: action.now, action });
     }
     c.header('set-cookie', `${deps.cookieName()}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict`);
     return c.body(null, 204);
@@ -45,7 +49,8 @@ export function accountRoutes(app: Api, deps: ApiDeps): void {
   });
 
   app.openapi(routes.createSignInLink, async (c) => {
-    const secret = await deps.proofs.makeSignInLink(c.get('principal').user_id);
+    const { user_id } = c.get('principal');
+    const secret = await deps.proofs.makeSignInLink(user_id, actionOf(deps, c));
     return c.json({ url: `${deps.origin()}/sign-in#t=${secret.reveal()}` }, 201);
   });
 }

@@ -7,6 +7,7 @@ import { makeId } from '../../core/ids.ts';
 import { digest } from '../../lib/secret.ts';
 import { listKeys } from '../../store/keys.ts';
 import { StoreError } from '../../store/sql.ts';
+import { actionOf } from '../action.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import { keyView } from '../workload-views.ts';
@@ -32,6 +33,7 @@ export function keyRoutes(app: Api, deps: ApiDeps): void {
       now,
       expires_at: body.expires_in_ms === undefined ? null : now + body.expires_in_ms,
       idempotency,
+      action: actionOf(deps, c),
     });
     const result = unwrap(await create.catch(refuseDerivedAgain));
     if (!result.ok) throw new EinsoraError('not_found', { what: `endpoint ${workload}` });
@@ -47,7 +49,8 @@ export function keyRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.revokeKey, async (c) => {
     const row = await found(deps, c);
     const { key_id } = c.req.valid('param');
-    const args = { workload_id: row.id, key_id, now: deps.clock.now() };
+    const action = actionOf(deps, c);
+    const args = { workload_id: row.id, key_id, now: action.now, action };
     const { found: count } = await deps.store.transact('revokeKey', args);
     if (count === 0) throw new EinsoraError('not_found', { what: `key ${key_id}` });
     return c.body(null, 204);

@@ -16,6 +16,7 @@ import {
   findWorkload,
   listWorkloads,
 } from '../../store/workloads.ts';
+import { actionOf } from '../action.ts';
 import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import { machineViews } from '../machine-views.ts';
@@ -50,6 +51,7 @@ function launchRoutes(app: Api, deps: ApiDeps): void {
       request_id: c.env.facts.request_id,
       now,
       idempotency: idempotencyOf(c, body),
+      action: actionOf(deps, c),
     });
     const result = unwrap(launched);
     if (!result.ok) throw new EinsoraError(result.code, { name: spec.name });
@@ -166,6 +168,7 @@ function changeArgs(deps: ApiDeps, c: Context<ApiEnv>): ChangeArgs {
     request_id: c.env.facts.request_id,
     now: deps.clock.now(),
     idempotency: idempotencyOf(c, null),
+    action: actionOf(deps, c),
   };
 }
 
