@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StoreError } from './sql.ts';
 import { openMemoryConnection } from './sqlite.ts';
-import { cacheStatements, openSession, rewrite } from './sqlite-sql.ts';
+import { cacheStatements, openSession } from './sqlite-sql.ts';
+import { rewrite } from './statements.ts';
 
 test('parameters are rewritten outside of strings, names and comments', () => {
   const text = `select '$1 ''$2', "$3", $12, $4 -- $5\n /* $6 */ from t where a = $1;`;

@@ -7,6 +7,7 @@
  * itself; integers are bound as integers (SQLite would else divide them as reals).
  */
 import { type Row, type Sql, type SqlValue, StoreError } from './sql.ts';
+import { checkParams, inList, rejected, rewrite, row_limit, tooManyRows } from './statements.ts';
 
 /** The part of a SQLite connection that the store uses. */
 export type Connection = {
@@ -26,8 +27,6 @@ type Statement = {
 /** The engine failed in a way after which nothing it says can be trusted. */
 export class EngineBroken extends Error {}
 
-export const row_limit = 10_000;
-const in_limit = 500;
 const statement_limit = 500;
 
 export type Session = {
@@ -85,7 +84,7 @@ export function openSession(statements: Statements): Session {
         const prepared = statements.find(text);
         return Number(prepared.statement.run(...bind(prepared, params)).changes);
       }),
-    in: listOf,
+    in: inList,
     forUpdate: '',
   };
   return {
@@ -101,62 +100,18 @@ function readRows<T extends Row>(prepared: Prepared, params: readonly SqlValue[]
   const rows: T[] = [];
   for (const row of prepared.statement.iterate(...bind(prepared, params))) {
     if (rows.length === row_limit) {
-      throw new Error(`a statement gave more than ${row_limit} rows: read it in pages`);
+      throw tooManyRows();
     }
     rows.push({ ...(row as T) });
   }
   return rows;
 }
 
-/** A rejection that its caller may leave unawaited: the session remembers the failure anyway. */
-function rejected(error: Error): Promise<never> {
-  const promise = Promise.reject(error);
-  promise.catch(() => {});
-  return promise;
-}
-
 function bind(prepared: Prepared, params: readonly SqlValue[]): Bound[] {
-  if (params.length !== prepared.param_count) {
-    throw new Error(`a statement of ${prepared.param_count} parameters got ${params.length}`);
-  }
-  return params.map(boundValue);
-}
-
-function boundValue(value: SqlValue, index: number): Bound {
-  if (value === null || typeof value === 'string') return value;
-  if (typeof value === 'number' && Number.isSafeInteger(value)) return BigInt(value);
-  if (typeof value === 'number' && Number.isFinite(value)) return value;
-  throw new TypeError(
-    `parameter $${index + 1} is ${String(value)}: only strings, numbers and null are stored`,
+  return checkParams(params, prepared.param_count).map((value) =>
+    // Integers as integers: SQLite would else divide them as reals.
+    Number.isSafeInteger(value) ? BigInt(value as number) : value,
   );
-}
-
-function listOf(values: readonly SqlValue[], first: number): string {
-  if (values.length === 0) return 'in (null)';
-  if (values.length > in_limit) {
-    throw new Error(`in() takes at most ${in_limit} values and got ${values.length}`);
-  }
-  return `in (${values.map((_, index) => `$${first + index}`).join(', ')})`;
-}
-
-const token =
-  /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$(?<index>\d+)|(?<end>;\s*\S)/g;
-
-/**
- * Turns `$1` into SQLite's `?1`, and refuses what would end the transaction or be dropped unseen.
- */
-export function rewrite(text: string): { rewritten: string; param_count: number } {
-  if (!/^\s*(?:select|with|values|insert|update|delete)\b/i.test(text)) {
-    throw new Error(`not a statement of a transaction: ${text.trim().slice(0, 60)}`);
-  }
-  let param_count = 0;
-  const rewritten = text.replace(token, (whole, index?: string, end?: string) => {
-    if (end !== undefined) throw new Error('one statement at a time');
-    if (index === undefined) return whole;
-    param_count = Math.max(param_count, Number(index));
-    return `?${index}`;
-  });
-  return { rewritten, param_count };
 }
 
 // SQLite's primary result codes: https://sqlite.org/rescode.html

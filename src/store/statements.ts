@@ -1,0 +1,69 @@
+/**
+ * What both engines ask of a statement: its text, its parameters, how many rows it may give.
+ *
+ * Invariants: no text ends or begins a transaction; one statement at a time; only what both engines
+ * store alike is bound (Postgres takes no NUL character in a text, so SQLite gets none either).
+ */
+import type { SqlValue } from './sql.ts';
+
+export const row_limit = 10_000;
+const in_limit = 500;
+
+export function tooManyRows(): Error {
+  return new Error(`a statement gave more than ${row_limit} rows: read it in pages`);
+}
+
+/** The parameters as given, once they are as many as the text names and each can be stored. */
+export function checkParams(params: readonly SqlValue[], count: number): readonly SqlValue[] {
+  if (params.length !== count) {
+    throw new Error(`a statement of ${count} parameters got ${params.length}`);
+  }
+  for (const [index, value] of params.entries()) checkValue(value, index);
+  return params;
+}
+
+function checkValue(value: SqlValue, index: number): void {
+  if (value === null || (typeof value === 'number' && Number.isFinite(value))) return;
+  if (typeof value !== 'string') {
+    throw new TypeError(
+      `parameter $${index + 1} is ${String(value)}: only strings, numbers and null are stored`,
+    );
+  }
+  if (value.includes('\0')) throw new TypeError(`parameter $${index + 1} holds a NUL character`);
+}
+
+/** `in ($3, $4)` for two values and `first` 3. */
+export function inList(values: readonly SqlValue[], first: number): string {
+  if (values.length === 0) return 'in (null)';
+  if (values.length > in_limit) {
+    throw new Error(`in() takes at most ${in_limit} values and got ${values.length}`);
+  }
+  return `in (${values.map((_, index) => `$${first + index}`).join(', ')})`;
+}
+
+/** A rejection that its caller may leave unawaited: the session remembers the failure anyway. */
+export function rejected(error: Error): Promise<never> {
+  const promise = Promise.reject(error);
+  promise.catch(() => {});
+  return promise;
+}
+
+const token =
+  /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$(?<index>\d+)|(?<end>;\s*\S)/g;
+
+/**
+ * Turns `$1` into SQLite's `?1`, and refuses what would end the transaction or be dropped unseen.
+ */
+export function rewrite(text: string): { rewritten: string; param_count: number } {
+  if (!/^\s*(?:select|with|values|insert|update|delete)\b/i.test(text)) {
+    throw new Error(`not a statement of a transaction: ${text.trim().slice(0, 60)}`);
+  }
+  let param_count = 0;
+  const rewritten = text.replace(token, (whole, index?: string, end?: string) => {
+    if (end !== undefined) throw new Error('one statement at a time');
+    if (index === undefined) return whole;
+    param_count = Math.max(param_count, Number(index));
+    return `?${index}`;
+  });
+  return { rewritten, param_count };
+}
