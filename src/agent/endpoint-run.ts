@@ -56,6 +56,33 @@ export type EndpointDeps = {
 
 export type Outcome = { ok: true } | { ok: false; code: ReasonCode; details: Details };
 
+/** What the life of a run needs of its kind: to be brought up, to be ready, to be watched. */
+export type EndpointWork = {
+  start(
+    driver: Driver,
+    run: RunKey,
+    spec: EndpointSpec,
+    stages: Stages,
+    signal: AbortSignal,
+  ): Promise<Outcome>;
+  awaitAnswer(
+    driver: Driver,
+    run: RunKey,
+    name: string,
+    stages: Stages,
+    signal: AbortSignal,
+  ): Promise<Outcome>;
+  watch(driver: Driver, run: RunKey, signal: AbortSignal): Promise<Outcome>;
+};
+
+export function createEndpointWork(deps: Omit<EndpointDeps, 'driver'>): EndpointWork {
+  return {
+    start: (driver, ...rest) => startEndpoint({ ...deps, driver }, ...rest),
+    awaitAnswer: (driver, ...rest) => awaitAnswer({ ...deps, driver }, ...rest),
+    watch: (driver, ...rest) => watchEndpoint({ ...deps, driver }, ...rest),
+  };
+}
+
 const failure = (code: ReasonCode, details: Details = {}): Outcome => ({
   ok: false,
   code,

@@ -23,7 +23,7 @@ import type { Random } from '../lib/random.ts';
 import { resolveModel } from '../models/source.ts';
 import { createLlamaCpp } from '../runtimes/llama-cpp.ts';
 import { createAgent, type Transport } from './agent.ts';
-import { patience } from './endpoint-run.ts';
+import { createEndpointWork, patience } from './endpoint-run.ts';
 import { takeInventory } from './inventory/inventory.ts';
 import type { Offer } from './inventory/offer.ts';
 import { openJournal } from './journal.ts';
@@ -82,7 +82,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
   const agent = createAgent({
     transport,
     drivers: here,
-    endpoint: {
+    endpoint: createEndpointWork({
       bwrap,
       runtime: createLlamaCpp(tools),
       resolveModel: (model, onProgress, signal) =>
@@ -92,7 +92,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
         }),
       clock,
       patience,
-    },
+    }),
     journal,
     inventory,
     boot_id: bootId(),

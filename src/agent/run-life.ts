@@ -10,21 +10,15 @@ import type { RunExit } from '../core/run.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
-import {
-  awaitAnswer,
-  type EndpointDeps,
-  type Outcome,
-  startEndpoint,
-  watchEndpoint,
-} from './endpoint-run.ts';
+import type { EndpointWork, Outcome } from './endpoint-run.ts';
 import type { Journal } from './journal.ts';
 import { type LocalRun, type Phase, type RunEnd, runName } from './local-run.ts';
 import type { LocalFacts } from './reconcile.ts';
 
 export type RunsDeps = {
   drivers: Map<string, Driver>;
-  /** What an endpoint needs beside its driver. */
-  endpoint: Omit<EndpointDeps, 'driver'>;
+  /** How endpoints are brought up and watched. */
+  endpoint: EndpointWork;
   journal: Journal;
   boot_id: string;
   clock: Clock;
@@ -85,16 +79,17 @@ async function liveThrough(
   adopted: boolean,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  const endpoint = { ...deps.endpoint, driver: driverOf(deps, one) };
+  const { endpoint } = deps;
+  const driver = driverOf(deps, one);
   if (!adopted) {
-    const started = await startEndpoint(endpoint, one.run, spec, one.stages, signal);
+    const started = await endpoint.start(driver, one.run, spec, one.stages, signal);
     if (!started.ok || signal.aborted) return started;
   }
-  const answered = await awaitAnswer(endpoint, one.run, spec.name, one.stages, signal);
+  const answered = await endpoint.awaitAnswer(driver, one.run, spec.name, one.stages, signal);
   if (!answered.ok || signal.aborted) return answered;
   one.phase = 'ready';
   deps.changed();
-  return watchEndpoint(endpoint, one.run, signal);
+  return endpoint.watch(driver, one.run, signal);
 }
 
 /** Makes sure that nothing of a failed run executes any more, and keeps how it ended. */

@@ -7,7 +7,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { EndpointDeps, Patience } from '../../src/agent/endpoint-run.ts';
+import {
+  createEndpointWork,
+  type EndpointDeps,
+  type Patience,
+} from '../../src/agent/endpoint-run.ts';
 import { openJournal } from '../../src/agent/journal.ts';
 import { observedOf } from '../../src/agent/local-run.ts';
 import { createRuns, type Runs } from '../../src/agent/runs.ts';
@@ -82,7 +86,9 @@ async function withRun(
   const resolveModel = async () => ({ ok: true as const, path: model, name: 'known' });
   const runs = createRuns({
     drivers: new Map([[driver.name, driver]]),
-    endpoint: { bwrap, runtime, resolveModel, clock: systemClock, patience: short },
+    endpoint: createEndpointWork({
+      ...{ bwrap, runtime, resolveModel, clock: systemClock, patience: short },
+    }),
     journal: openJournal(join(folder, 'journal'), silentLog),
     ...{ boot_id: 'boot', clock: systemClock, log: silentLog, changed: () => {} },
   });

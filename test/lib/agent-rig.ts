@@ -7,7 +7,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { patience } from '../../src/agent/endpoint-run.ts';
+import { createEndpointWork, patience } from '../../src/agent/endpoint-run.ts';
 import { openJournal } from '../../src/agent/journal.ts';
 import type { RunsDeps } from '../../src/agent/runs.ts';
 import type { DesiredRun } from '../../src/contract/sync.ts';
@@ -78,13 +78,13 @@ export function createAgentRig(
   const bwrap = { path: '/usr/bin/bwrap', version: '0.0.0' };
   const deps: AgentRig['deps'] = {
     drivers: new Map([['sim', driver]]),
-    endpoint: {
+    endpoint: createEndpointWork({
       bwrap: { find: async () => bwrap, install: async () => ({ ok: true, ...bwrap }) },
       runtime,
       resolveModel: async (name) => ({ ok: true, path: model_path, name }),
       clock,
       patience,
-    },
+    }),
     journal: openJournal(journal_folder, log),
     boot_id: 'boot-1',
     clock,
