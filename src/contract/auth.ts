@@ -1,38 +1,43 @@
 /**
  * The authorisation row of a route: who may call it. It is a required field of every route, so a
  * route without one does not compile; the server enforces it before the handler is reached.
+ *
+ * Invariants: roles are ordered, and a token's scopes only take away (ADR-0028); `scopeOf` is the
+ * one place that says which scope a route needs.
  */
 import { createRoute, type RouteConfig } from '@hono/zod-openapi';
+import type { Role } from '../core/roles.ts';
+import type { Area, Scope } from '../core/scopes.ts';
 
-export const roles = ['viewer', 'member', 'tenant-admin', 'operator'] as const;
-export type Role = (typeof roles)[number];
+export { hasRole, lowerRole, type Role, roles } from '../core/roles.ts';
+export { type Area, areas, hasScope, isScope, type Scope, scopes } from '../core/scopes.ts';
 
-/**
- * What a route is about. A token's scopes are `<area>:read` and `<area>:write`; `self` (who am I,
- * sign out) needs no scope.
- */
-export const areas = [
-  'workloads',
-  'models',
-  'machines',
-  'accounts',
-  'usage',
-  'activity',
-  'secrets',
-] as const;
-export type Area = (typeof areas)[number] | 'self';
+export type UserRow = {
+  who: 'user';
+  role: Role;
+  area: Area;
+  /** Changes nothing, although it is no GET. */
+  reads?: true;
+  /**
+   * Gives somebody a proof of all that they may do: refused to a token that is narrower than its
+   * user.
+   */
+  whole?: true;
+};
 
 export type AuthRow =
   /** Anyone who reaches the listener. */
   | { who: 'anyone' }
   /** A signed-in session or an API token whose user has at least this role. */
-  | { who: 'user'; role: Role; area: Area }
+  | UserRow
   /** An `ept_` endpoint key, and nothing else (gateway paths). */
   | { who: 'endpoint-key' };
 
-/** Does a user of role `held` reach what needs `needed`? */
-export function hasRole(held: Role, needed: Role): boolean {
-  return roles.indexOf(held) >= roles.indexOf(needed);
+/** The scope that a narrowed token needs for a route; null where it needs none. */
+export function scopeOf(row: UserRow, method: string): Scope | null {
+  if (row.area === 'self') return null;
+  const reads = row.reads === true || /^(?:get|head)$/i.test(method);
+  return `${row.area}:${reads ? 'read' : 'write'}`;
 }
 
 /** Defines a route of the API together with its authorisation row. */

@@ -2,7 +2,7 @@
  * What routes are made of: bodies, answers, parameters that many share, and the usual auth rows.
  */
 import { z } from '@hono/zod-openapi';
-import type { Area, AuthRow, Role } from './auth.ts';
+import type { Area, AuthRow, Role, UserRow } from './auth.ts';
 import { errorSchema } from './errors.ts';
 import { limits } from './limits.ts';
 
@@ -34,6 +34,6 @@ export const pageQuery = z.object({
 export const anyone: AuthRow = { who: 'anyone' };
 
 /** A user of at least this role, or a token of theirs whose scopes hold the area. */
-export function may(role: Role, area: Area): AuthRow {
-  return { who: 'user', role, area };
+export function may(role: Role, area: Area, more: Pick<UserRow, 'reads' | 'whole'> = {}): AuthRow {
+  return { who: 'user', role, area, ...more };
 }

@@ -6,13 +6,21 @@ import type { AuthRow } from './auth.ts';
 import { accountRoutes } from './routes/accounts.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
+import { secretRoutes } from './routes/secrets.ts';
+import { tokenRoutes } from './routes/tokens.ts';
+import { invitationRoutes, tenantRoutes, userRoutes } from './routes/users.ts';
 import { workloadRoutes } from './routes/workloads.ts';
 
 export const routes = {
   ...accountRoutes,
+  ...userRoutes,
+  ...tenantRoutes,
+  ...invitationRoutes,
+  ...tokenRoutes,
   ...workloadRoutes,
   ...keyRoutes,
   ...machineRoutes,
+  ...secretRoutes,
 } as const;
 
 export type RouteName = keyof typeof routes;

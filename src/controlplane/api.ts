@@ -9,7 +9,7 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import { type AuthRow, hasRole } from '../contract/auth.ts';
+import { type AuthRow, hasRole, hasScope, scopeOf } from '../contract/auth.ts';
 import { EinsoraError } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
 import { type RouteName, routes } from '../contract/routes.ts';
@@ -20,6 +20,7 @@ import { isSameOrigin, type Principal, principalOf } from './auth/principal.ts';
 import { accountRoutes } from './routes/accounts.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
+import { secretRoutes } from './routes/secrets.ts';
 import { workloadRoutes } from './routes/workloads.ts';
 import { storeRefusal } from './store-refusal.ts';
 
@@ -54,6 +55,7 @@ export function createApi(deps: ApiDeps): Api {
   workloadRoutes(app, deps);
   keyRoutes(app, deps);
   machineRoutes(app, deps);
+  secretRoutes(app, deps);
   app.notFound((c) => {
     const allow = methodsOf(c.req.path);
     if (allow.length === 0) return refuse(c, new EinsoraError('not_found', { what: 'such path' }));
@@ -74,6 +76,9 @@ async function authorise(deps: ApiDeps, c: Context<ApiEnv>, row: AuthRow): Promi
     if (!isSameOrigin(headers, new URL(c.req.url).origin)) throw new EinsoraError('cross_site');
   }
   if (!hasRole(principal.role, row.role)) throw new EinsoraError('forbidden');
+  const scope = scopeOf(row, c.req.method);
+  if (!hasScope(principal.scopes, scope)) throw new EinsoraError('scope_missing', { scope });
+  if (row.whole === true && !principal.is_whole) throw new EinsoraError('token_too_narrow');
   c.set('principal', principal);
   c.env.facts.log = c.env.facts.log.child({
     tenant: principal.tenant,
@@ -104,7 +109,9 @@ function refuse(
     'content-type': 'application/json; charset=utf-8',
     ...more,
   };
-  if (error.status === 429 || error.status === 503) headers['retry-after'] = '1';
+  if (error.status === 429 || error.status === 503) {
+    headers['retry-after'] = String(error.details.retry_after_s ?? 1);
+  }
   if (error.status === 401) headers['www-authenticate'] = 'Bearer';
   const body = JSON.stringify(error.body(c.env.facts.request_id));
   return new Response(body, { status: error.status, headers });

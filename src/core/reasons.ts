@@ -5,6 +5,12 @@
  *
  * `{name}` in a sentence or fix is filled from the details. docs/errors.md is made from this table.
  */
+import { accountReasons } from './reasons/accounts.ts';
+import { modelReasons } from './reasons/models.ts';
+import { runReasons } from './reasons/runs.ts';
+import { secretReasons } from './reasons/secrets.ts';
+import { startReasons } from './reasons/start.ts';
+
 export type Reason = { status: number; sentence: string; fix: string | null };
 
 export const reasons = {
@@ -76,8 +82,8 @@ export const reasons = {
   },
   model_source_unsupported: {
     status: 400,
-    sentence: 'Models from {scheme} are not supported yet.',
-    fix: 'bin/einsora catalog, or give a path to a GGUF file',
+    sentence: 'Models are not fetched by {scheme}.',
+    fix: 'bin/einsora catalog, or give hf://owner/repo, https://… or a path to a GGUF file',
   },
   unknown_class: {
     status: 400,
@@ -101,6 +107,11 @@ export const reasons = {
     status: 409,
     sentence: 'Every machine that could run this is busy.',
     fix: 'bin/einsora ls',
+  },
+  all_matching_offline: {
+    status: 409,
+    sentence: 'Every machine that could run this is offline.',
+    fix: 'bin/einsora machines',
   },
   machine_too_small: {
     status: 409,
@@ -143,152 +154,12 @@ export const reasons = {
     fix: 'bin/einsora catalog',
   },
 
-  // What a run may end with
-  waiting_for_placement: { status: 409, sentence: 'Not decided yet.', fix: null },
-  sandbox_missing: {
-    status: 409,
-    sentence: 'No sandbox: {why}. Nothing runs without one.',
-    fix: 'apt-get install bubblewrap',
-  },
-  cap_missing: {
-    status: 409,
-    sentence: 'Memory cannot be capped on this machine: {why}.',
-    fix: 'run einsora as root, or in a systemd user session',
-  },
-  python_missing: {
-    status: 409,
-    sentence:
-      'No engine: llama-server is not on the PATH, and neither uv nor Python 3.10 with venv is there to fetch one.',
-    fix: 'apt-get install python3-venv',
-  },
-  engine_missing: {
-    status: 409,
-    sentence: 'The engine could not be installed: {why}.',
-    fix: 'bin/einsora doctor',
-  },
-  download_corrupt: {
-    status: 409,
-    sentence: '{what} arrived with another checksum than the pinned one and was thrown away.',
-    fix: 'check who answers for the package registry on this network, then: bin/einsora start {name}',
-  },
-  download_failed: {
-    status: 409,
-    sentence: '{what} could not be fetched: {why}.',
-    fix: 'check the network, then: bin/einsora start {name}',
-  },
-  disk_full: {
-    status: 507,
-    sentence: '{needed} are needed on the disk of {folder}, {free} are free.',
-    fix: 'free some space, then: bin/einsora start {name}',
-  },
-  model_file_unreadable: {
-    status: 409,
-    sentence: 'The model file cannot be read: {why}.',
-    fix: 'ls -l {path}',
-  },
-  model_file_invalid: {
-    status: 409,
-    sentence: 'The model file was refused: {why}.',
-    fix: 'fetch it again from its publisher, as GGUF',
-  },
-  engine_exited: {
-    status: 409,
-    sentence: 'The engine ended by itself ({how}).',
-    fix: 'bin/einsora logs {name}',
-  },
-  engine_never_ready: {
-    status: 409,
-    sentence: 'The engine made no progress for {waited} and was ended.',
-    fix: 'bin/einsora logs {name}',
-  },
-  engine_hangs: {
-    status: 409,
-    sentence: 'The engine stopped answering for {waited} and was ended.',
-    fix: 'bin/einsora logs {name}',
-  },
-  out_of_memory: {
-    status: 409,
-    sentence: 'It used more than its {memory} of memory and was ended.',
-    fix: 'bin/einsora rm {name}, then launch it with a larger --class',
-  },
-  machine_rebooted: {
-    status: 409,
-    sentence: '{machine} was restarted, which ended it.',
-    fix: null,
-  },
-  engine_refused: {
-    status: 409,
-    sentence: 'The engine is up but answered its first question with {status}: {why}.',
-    fix: 'bin/einsora logs {name}',
-  },
-  agent_failed: {
-    status: 409,
-    sentence: 'The agent could not go on: {why}.',
-    fix: 'bin/einsora doctor',
-  },
-  machine_starting: {
-    status: 409,
-    sentence: '{machine} is still looking at what it has.',
-    fix: null,
-  },
-  run_vanished: {
-    status: 409,
-    sentence: 'Its process is gone and nobody saw it end.',
-    fix: 'bin/einsora logs {name}',
-  },
-  start_failed: {
-    status: 409,
-    sentence: 'It could not be started: {why}.',
-    fix: 'bin/einsora doctor',
-  },
-  stop_unproven: {
-    status: 409,
-    sentence: 'It was told to end, but that it did could not be proved: {why}.',
-    fix: 'bin/einsora doctor',
-  },
-  port_unreachable: {
-    status: 503,
-    sentence: 'Its port {port} cannot be reached: {why}.',
-    fix: 'bin/einsora logs {name}',
-  },
-  driver_not_built: {
-    status: 409,
-    sentence: 'The driver {driver} is not part of this version.',
-    fix: null,
-  },
-  too_many_restarts: {
-    status: 409,
-    sentence: 'It ended {count} times in a row, the last time: {last}',
-    fix: 'bin/einsora logs {name}, then: bin/einsora start {name}',
-  },
-  asked_by_user: { status: 200, sentence: 'Asked for by {who}.', fix: null },
-
-  // Starting the program
-  data_dir_in_use: {
-    status: 409,
-    sentence: 'Another einsora serves {data_dir} already ({url}).',
-    fix: 'use that one, or give this one --data-dir',
-  },
-  data_dir_newer: {
-    status: 409,
-    sentence: '{data_dir} was written by a newer Einsora (schema {found}, this one knows {known}).',
-    fix: 'git pull, then bin/einsora up',
-  },
-  data_dir_unwritable: {
-    status: 409,
-    sentence: '{data_dir} cannot be written: {why}.',
-    fix: 'give a folder of your own: bin/einsora up --data-dir ~/einsora-data',
-  },
-  port_in_use: {
-    status: 409,
-    sentence: 'Port {port} on {address} is taken by another program.',
-    fix: 'bin/einsora up --port {suggestion}',
-  },
-  control_plane_unreachable: {
-    status: 503,
-    sentence: 'No control plane answers for {data_dir}.',
-    fix: 'bin/einsora up',
-  },
+  // In files of their own, by area
+  ...accountReasons,
+  ...modelReasons,
+  ...runReasons,
+  ...secretReasons,
+  ...startReasons,
 } as const satisfies Record<string, Reason>;
 
 export type ReasonCode = keyof typeof reasons;

@@ -5,16 +5,22 @@
  * Invariants: only hashes are stored; a one-time link is used by one conditional UPDATE, so
  * sixty-four browsers at once give one session; a revoked, expired or disabled proof finds nobody.
  */
+import type { Role } from '../core/roles.ts';
 import { type Action, type Attempt, actionBy, recordAction } from './activity.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
 export type PrincipalRow = Row & {
   user_id: string;
   user_name: string;
-  role: 'viewer' | 'member' | 'tenant-admin' | 'operator';
+  role: Role;
   tenant_id: string;
   tenant_slug: string;
   proof_id: string;
+  /** Of a token: at most this role; null for whatever the user has. */
+  proof_role: Role | null;
+  /** Of a token: scopes with spaces between; null where nothing is taken away. */
+  scopes: string | null;
+  expires_at: number | null;
   last_used_at: number;
 };
 
@@ -149,6 +155,15 @@ export async function touchSession(sql: Sql, args: { id: string; now: number }):
   return null;
 }
 
+/** Marks a token as used; it never counts backwards. */
+export async function touchToken(sql: Sql, args: { id: string; now: number }): Promise<null> {
+  await sql.run(
+    'update tokens set last_used_at = $2 where id = $1 and coalesce(last_used_at, 0) < $2',
+    [args.id, args.now],
+  );
+  return null;
+}
+
 export async function closeSession(
   sql: Sql,
   args: { id: string; now: number; action?: Action },
@@ -162,9 +177,9 @@ export async function closeSession(
 }
 
 const principalColumns = `u.id as user_id, u.name as user_name, u.role, u.tenant_id,
-  t.slug as tenant_slug, p.id as proof_id`;
+  t.slug as tenant_slug, p.id as proof_id, p.expires_at`;
 const principalJoins = `join users u on u.id = p.user_id and u.disabled_at is null
-  join tenants t on t.id = u.tenant_id`;
+  join tenants t on t.id = u.tenant_id and t.disabled_at is null`;
 
 /** Whose API token this is, by its hash. */
 export const principalOfToken: Query<{ hash: string; now: number }, PrincipalRow | undefined> = (
@@ -172,7 +187,8 @@ export const principalOfToken: Query<{ hash: string; now: number }, PrincipalRow
   args,
 ) =>
   sql.get<PrincipalRow>(
-    `select ${principalColumns}, p.created_at as last_used_at from tokens p ${principalJoins}
+    `select ${principalColumns}, p.role as proof_role, p.scopes,
+       coalesce(p.last_used_at, 0) as last_used_at from tokens p ${principalJoins}
      where p.hash = $1 and p.revoked_at is null and (p.expires_at is null or p.expires_at > $2)`,
     [args.hash, args.now],
   );
@@ -183,7 +199,8 @@ export const principalOfSession: Query<
   PrincipalRow | undefined
 > = (sql, args) =>
   sql.get<PrincipalRow>(
-    `select ${principalColumns}, p.last_used_at from sessions p ${principalJoins}
+    `select ${principalColumns}, null as proof_role, null as scopes, p.last_used_at
+     from sessions p ${principalJoins}
      where p.hash = $1 and p.revoked_at is null and p.expires_at > $2 and p.last_used_at > $3`,
     [args.hash, args.now, args.idle_before],
   );

@@ -9,12 +9,14 @@ import {
   replaceOwnerToken,
   setUp,
   touchSession,
+  touchToken,
 } from './accounts.ts';
 import { forgetIdempotencyKeys } from './idempotency.ts';
 import { createKey, revokeKey } from './keys.ts';
 import { addMachine, greetMachine, updateInventory } from './machines.ts';
-import { queueWorkload } from './queue.ts';
+import { queueWorkloads } from './queue.ts';
 import { applyReport, placeWorkload } from './runs.ts';
+import { noteDeploymentKey, removeSecret, resealSecret, setSecret } from './secrets.ts';
 import type { Store, TransactionTable } from './sql.ts';
 import { deleteWorkload, launchWorkload, startWorkload, stopWorkload } from './workloads.ts';
 
@@ -28,15 +30,20 @@ export const transactions = {
   forgetIdempotencyKeys,
   greetMachine,
   launchWorkload,
+  noteDeploymentKey,
   openSession,
   placeWorkload,
-  queueWorkload,
+  queueWorkloads,
+  removeSecret,
   replaceOwnerToken,
+  resealSecret,
   revokeKey,
+  setSecret,
   setUp,
   startWorkload,
   stopWorkload,
   touchSession,
+  touchToken,
   updateInventory,
 } satisfies TransactionTable;
 

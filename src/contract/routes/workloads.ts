@@ -25,7 +25,7 @@ const member = may('member', 'workloads');
 const viewer = may('viewer', 'workloads');
 
 export const workloadRoutes = {
-  plan: defineRoute(viewer, {
+  plan: defineRoute(may('viewer', 'workloads', { reads: true }), {
     method: 'post',
     path: '/v1/plan',
     request: body(launchSchema),

@@ -8,26 +8,34 @@
 
 import type { Role } from '../../contract/auth.ts';
 import { limits } from '../../contract/limits.ts';
+import { isScope, reachNow, type Scope } from '../../core/scopes.ts';
 import { checkToken } from '../../core/token.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { digest } from '../../lib/secret.ts';
-import { principalOfSession, principalOfToken } from '../../store/accounts.ts';
+import { type PrincipalRow, principalOfSession, principalOfToken } from '../../store/accounts.ts';
 import type { EinsoraStore } from '../../store/transactions.ts';
 
 export type Principal = {
   user_id: string;
   user_name: string;
+  /** What this proof may do: of a token, never more than its user may by now. */
   role: Role;
   tenant_id: string;
   tenant: string;
   via: 'token' | 'session';
   /** Id of the session or token. */
   proof_id: string;
+  /** Null: not narrowed. */
+  scopes: readonly Scope[] | null;
+  /** When the proof ends by age. */
+  expires_at: number | null;
+  /** It may do all that its user may. */
+  is_whole: boolean;
 };
 
 export type Headers = { get(name: string): string | null | undefined };
 
-/** A session is marked as used at most this often: a read must not become a write. */
+/** A proof is marked as used at most this often: a read must not become a write. */
 const touch_every_ms = 60_000;
 
 export async function principalOf(
@@ -41,7 +49,11 @@ export async function principalOf(
     const token = /^bearer +(\S+)$/i.exec(authorization)?.[1];
     if (token === undefined || !checkToken('tsk_', token)) return null;
     const row = await deps.store.read(principalOfToken, { hash: digest(token), now });
-    return row === undefined ? null : { ...toPrincipal(row), via: 'token' };
+    if (row === undefined) return null;
+    if (now - row.last_used_at > touch_every_ms) {
+      await deps.store.transact('touchToken', { id: row.proof_id, now });
+    }
+    return toPrincipal(row, 'token');
   }
   const session = cookieOf(headers, cookie_name);
   if (session === null || !/^[A-Za-z0-9_-]{43}$/.test(session)) return null;
@@ -54,19 +66,17 @@ export async function principalOf(
   if (now - row.last_used_at > touch_every_ms) {
     await deps.store.transact('touchSession', { id: row.proof_id, now });
   }
-  return { ...toPrincipal(row), via: 'session' };
+  return toPrincipal(row, 'session');
 }
 
-function toPrincipal(row: {
-  user_id: string;
-  user_name: string;
-  role: Role;
-  tenant_id: string;
-  tenant_slug: string;
-  proof_id: string;
-}) {
-  const { user_id, user_name, role, tenant_id, tenant_slug, proof_id } = row;
-  return { user_id, user_name, role, tenant_id, tenant: tenant_slug, proof_id };
+function toPrincipal(row: PrincipalRow, via: Principal['via']): Principal {
+  const { user_id, user_name, tenant_id, tenant_slug, proof_id, expires_at } = row;
+  // A scope that this version does not know opens nothing.
+  const scopes = row.scopes === null ? null : row.scopes.split(' ').filter(isScope);
+  const { role } = reachNow({ role: row.proof_role ?? row.role, scopes, expires_at }, row.role);
+  const is_whole = scopes === null && role === row.role;
+  const who = { user_id, user_name, role, tenant_id, tenant: tenant_slug };
+  return { ...who, via, proof_id, scopes, expires_at, is_whole };
 }
 
 /** May this request write with the authority of a cookie? */

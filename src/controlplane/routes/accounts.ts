@@ -18,7 +18,9 @@ export function accountRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.openapi, (c) => c.json(openApiDocument(app), 200));
 
   app.openapi(routes.signIn, async (c) => {
-    const { token } = c.req.valid('json');
+    const asked = c.req.valid('json');
+    if (!('token' in asked)) throw new EinsoraError('sign_in_wrong');
+    const { token } = asked;
     const well_formed = checkToken('eat_', token);
     if (well_formed) attempts(); // what is not costs nothing, and must not lock others out
     const opened = well_formed
@@ -44,8 +46,9 @@ export function accountRoutes(app: Api, deps: ApiDeps): void {
   });
 
   app.openapi(routes.whoAmI, (c) => {
-    const { user_id, user_name, role, tenant } = c.get('principal');
-    return c.json({ user_id, name: user_name, role, tenant }, 200);
+    const { user_id, user_name, role, tenant, via, scopes, expires_at } = c.get('principal');
+    const proof = { via, scopes: scopes === null ? null : [...scopes], expires_at };
+    return c.json({ user_id, name: user_name, role, tenant, ...proof, has_password: false }, 200);
   });
 
   app.openapi(routes.createSignInLink, async (c) => {
