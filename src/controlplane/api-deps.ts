@@ -8,6 +8,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Random } from '../lib/random.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import type { Proofs } from './auth/proofs.ts';
+import type { Secrets } from './secrets.ts';
 import type { ViewDeps } from './workload-views.ts';
 
 export type ApiDeps = ViewDeps & {
@@ -17,6 +18,7 @@ export type ApiDeps = ViewDeps & {
   presence: Presence;
   backend: Backend;
   proofs: Proofs;
+  secrets: Secrets;
   data_dir: string;
   /** The session cookie's name: with the port, since cookies ignore ports. */
   cookieName: () => string;

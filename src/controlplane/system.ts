@@ -25,6 +25,7 @@ import { createApi } from './api.ts';
 import { createProofs, type Proofs } from './auth/proofs.ts';
 import { createController } from './controller.ts';
 import { startHousekeeping } from './housekeeping.ts';
+import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
 import { storeRefusal } from './store-refusal.ts';
 import { createTargets } from './targets.ts';
@@ -114,6 +115,7 @@ async function serve(
   identity: Identity,
 ) {
   const { data_dir, clock, random, log } = options;
+  const secrets = await openSecrets({ store, clock, random, data_dir });
   const presence = createPresence(clock);
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
@@ -136,7 +138,7 @@ async function serve(
     region: 'local',
   });
   const api = createApi({
-    ...{ store, clock, random, presence, proofs, data_dir, fileBytes },
+    ...{ store, clock, random, presence, proofs, secrets, data_dir, fileBytes },
     backend: local.backend,
     gateway_url: () => `${url()}/v1`,
     cookieName: () => `einsora_session_${listening?.port ?? options.port}`,

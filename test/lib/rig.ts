@@ -15,6 +15,7 @@ import { type Api, createApi } from '../../src/controlplane/api.ts';
 import type { ApiDeps } from '../../src/controlplane/api-deps.ts';
 import { createProofs } from '../../src/controlplane/auth/proofs.ts';
 import { type Controller, createController } from '../../src/controlplane/controller.ts';
+import { openSecrets } from '../../src/controlplane/secrets.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { makeToken } from '../../src/core/token.ts';
 import type { WorkloadSpec } from '../../src/core/workload.ts';
@@ -234,6 +235,7 @@ export async function createRig(options: { kind?: StoreKind; wrap?: Wrap } = {})
   const apiDeps: ApiDeps = {
     ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
     proofs: createProofs({ store: einsora, clock, random, data_dir: folder }),
+    secrets: await openSecrets({ store: einsora, clock, random, data_dir: folder }),
     backend: {
       dial: async () => {
         throw new Error('nothing runs here');

@@ -1,0 +1,125 @@
+/**
+ * Codes of what a run may wait for or end with: a part of the one table in ../reasons.ts.
+ */
+import type { Reason } from '../reasons.ts';
+
+export const runReasons = {
+  waiting_for_placement: { status: 409, sentence: 'Not decided yet.', fix: null },
+  sandbox_missing: {
+    status: 409,
+    sentence: 'No sandbox: {why}. Nothing runs without one.',
+    fix: 'apt-get install bubblewrap',
+  },
+  cap_missing: {
+    status: 409,
+    sentence: 'Memory cannot be capped on this machine: {why}.',
+    fix: 'run einsora as root, or in a systemd user session',
+  },
+  python_missing: {
+    status: 409,
+    sentence:
+      'No engine: llama-server is not on the PATH, and neither uv nor Python 3.10 with venv is there to fetch one.',
+    fix: 'apt-get install python3-venv',
+  },
+  engine_missing: {
+    status: 409,
+    sentence: 'The engine could not be installed: {why}.',
+    fix: 'bin/einsora doctor',
+  },
+  download_corrupt: {
+    status: 409,
+    sentence: '{what} arrived with another checksum than the pinned one and was thrown away.',
+    fix: 'check who answers for the package registry on this network, then: bin/einsora start {name}',
+  },
+  download_failed: {
+    status: 409,
+    sentence: '{what} could not be fetched: {why}.',
+    fix: 'check the network, then: bin/einsora start {name}',
+  },
+  disk_full: {
+    status: 507,
+    sentence: '{needed} are needed on the disk of {folder}, {free} are free.',
+    fix: 'free some space, then: bin/einsora start {name}',
+  },
+  model_file_unreadable: {
+    status: 409,
+    sentence: 'The model file cannot be read: {why}.',
+    fix: 'ls -l {path}',
+  },
+  model_file_invalid: {
+    status: 409,
+    sentence: 'The model file was refused: {why}.',
+    fix: 'fetch it again from its publisher, as GGUF',
+  },
+  engine_exited: {
+    status: 409,
+    sentence: 'The engine ended by itself ({how}).',
+    fix: 'bin/einsora logs {name}',
+  },
+  engine_never_ready: {
+    status: 409,
+    sentence: 'The engine made no progress for {waited} and was ended.',
+    fix: 'bin/einsora logs {name}',
+  },
+  engine_hangs: {
+    status: 409,
+    sentence: 'The engine stopped answering for {waited} and was ended.',
+    fix: 'bin/einsora logs {name}',
+  },
+  out_of_memory: {
+    status: 409,
+    sentence: 'It used more than its {memory} of memory and was ended.',
+    fix: 'bin/einsora rm {name}, then launch it with a larger --class',
+  },
+  machine_rebooted: {
+    status: 409,
+    sentence: '{machine} was restarted, which ended it.',
+    fix: null,
+  },
+  engine_refused: {
+    status: 409,
+    sentence: 'The engine is up but answered its first question with {status}: {why}.',
+    fix: 'bin/einsora logs {name}',
+  },
+  agent_failed: {
+    status: 409,
+    sentence: 'The agent could not go on: {why}.',
+    fix: 'bin/einsora doctor',
+  },
+  machine_starting: {
+    status: 409,
+    sentence: '{machine} is still looking at what it has.',
+    fix: null,
+  },
+  run_vanished: {
+    status: 409,
+    sentence: 'Its process is gone and nobody saw it end.',
+    fix: 'bin/einsora logs {name}',
+  },
+  start_failed: {
+    status: 409,
+    sentence: 'It could not be started: {why}.',
+    fix: 'bin/einsora doctor',
+  },
+  stop_unproven: {
+    status: 409,
+    sentence: 'It was told to end, but that it did could not be proved: {why}.',
+    fix: 'bin/einsora doctor',
+  },
+  port_unreachable: {
+    status: 503,
+    sentence: 'Its port {port} cannot be reached: {why}.',
+    fix: 'bin/einsora logs {name}',
+  },
+  driver_not_built: {
+    status: 409,
+    sentence: 'The driver {driver} is not part of this version.',
+    fix: null,
+  },
+  too_many_restarts: {
+    status: 409,
+    sentence: 'It ended {count} times in a row, the last time: {last}',
+    fix: 'bin/einsora logs {name}, then: bin/einsora start {name}',
+  },
+  asked_by_user: { status: 200, sentence: 'Asked for by {who}.', fix: null },
+} as const satisfies Record<string, Reason>;
