@@ -7,6 +7,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import { asCliError } from './cli/cli-error.ts';
 import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
+import { addSecrets } from './cli/commands/secrets.ts';
 import { type Environment, loadConfig } from './cli/config.ts';
 import { exitCode } from './cli/exit-codes.ts';
 import { type Context, type Io, processIo } from './cli/io.ts';
@@ -61,6 +62,7 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addWorkloads(program, go);
   addChanges(program, go);
   addPlace(program, go);
+  addSecrets(program, go);
   return program;
 }
 

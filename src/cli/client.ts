@@ -36,6 +36,8 @@ export function openClient(context: Context) {
     `/v1/workloads/${encodeURIComponent(workload)}${rest}`;
   return {
     url: found.url,
+    /** For the commands of an area, which know their own routes. */
+    call,
     plan: (body: Launch) => call<Plan>('POST', '/v1/plan', { body }),
     launch: (body: Launch) => call<Workload>('POST', '/v1/workloads', { body, once: true }),
     /** Newest first, all pages. */
