@@ -5,8 +5,10 @@
  * Invariants: only hashes are stored; a one-time link is used by one conditional UPDATE, so
  * sixty-four browsers at once give one session; a revoked, expired or disabled proof finds nobody.
  */
+import { limits } from '../contract/limits.ts';
 import type { Role } from '../core/roles.ts';
 import { type Action, type Attempt, actionBy, recordAction } from './activity.ts';
+import { insertSession } from './sessions.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
 export type PrincipalRow = Row & {
@@ -99,12 +101,21 @@ export async function replaceOwnerToken(sql: Sql, args: TokenArgs): Promise<null
 
 export async function addSignInLink(
   sql: Sql,
-  args: { hash: string; user_id: string; now: number; expires_at: number; action?: Action },
+  args: {
+    hash: string;
+    user_id: string;
+    now: number;
+    expires_at: number;
+    /** A session that it opens ends then at the latest: a proof makes none that outlives it. */
+    session_until?: number | null;
+    action?: Action;
+  },
 ): Promise<null> {
   await sql.run('delete from sign_in_links where expires_at < $1', [args.now]);
   await sql.run(
-    `insert into sign_in_links (hash, user_id, created_at, expires_at) values ($1, $2, $3, $4)`,
-    [args.hash, args.user_id, args.now, args.expires_at],
+    `insert into sign_in_links (hash, user_id, created_at, expires_at, session_until)
+     values ($1, $2, $3, $4, $5)`,
+    [args.hash, args.user_id, args.now, args.expires_at, args.session_until ?? null],
   );
   await recordAction(sql, args.action, { target: `user:${args.user_id}` });
   return null;
@@ -116,6 +127,8 @@ export type SessionArgs = {
   session_hash: string;
   now: number;
   expires_at: number;
+  /** What the browser calls itself. */
+  client?: string;
   attempt?: Attempt;
 };
 
@@ -124,27 +137,28 @@ export async function openSession(
   sql: Sql,
   args: SessionArgs,
 ): Promise<{ user_id: string } | null> {
-  const link = await sql.get<Row & { user_id: string }>(
+  const link = await sql.get<Row & { user_id: string; session_until: number | null }>(
     `update sign_in_links set used_at = $2
-     where hash = $1 and used_at is null and expires_at > $2 returning user_id`,
+     where hash = $1 and purpose = 'sign-in' and used_at is null and expires_at > $2
+     returning user_id, session_until`,
     [args.link_hash, args.now],
   );
   if (link === undefined) return null;
-  await sql.run('delete from sessions where expires_at < $1', [args.now]);
-  await sql.run(
-    `insert into sessions (id, user_id, hash, created_at, last_used_at, expires_at)
-     values ($1, $2, $3, $4, $4, $5)`,
-    [args.session_id, link.user_id, args.session_hash, args.now, args.expires_at],
-  );
+  const { user_id, session_until } = link;
+  await insertSession(sql, {
+    ...{ id: args.session_id, user_id, hash: args.session_hash, now: args.now },
+    ...{ client: args.client ?? '', signed_in_by: 'link', most: limits.sessions_per_user },
+    expires_at: Math.min(args.expires_at, session_until ?? args.expires_at),
+  });
   const user = await sql.get<Row & { tenant_id: string; name: string }>(
     'select tenant_id, name from users where id = $1',
-    [link.user_id],
+    [user_id],
   );
   if (user === undefined) throw new Error('the link is of nobody');
-  const who = { ...user, user_id: link.user_id, user_name: user.name, proof_id: args.session_id };
+  const who = { ...user, user_id, user_name: user.name, proof_id: args.session_id };
   const target = `session:${args.session_id}`;
   await recordAction(sql, actionBy(args.attempt, who), { target });
-  return { user_id: link.user_id };
+  return { user_id };
 }
 
 export async function touchSession(sql: Sql, args: { id: string; now: number }): Promise<null> {

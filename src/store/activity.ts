@@ -33,7 +33,7 @@ export type Attempt = Omit<Action, 'tenant_id' | 'user_id' | 'actor' | 'proof_id
 /** The action that an attempt became. */
 export function actionBy(
   attempt: Attempt | undefined,
-  who: { tenant_id: string; user_id: string; user_name: string; proof_id: string },
+  who: { tenant_id: string; user_id: string; user_name: string; proof_id: string | null },
 ): Action | undefined {
   if (attempt === undefined) return undefined;
   const { tenant_id, user_id, user_name, proof_id } = who;

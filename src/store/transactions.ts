@@ -12,34 +12,59 @@ import {
   touchToken,
 } from './accounts.ts';
 import { forgetIdempotencyKeys } from './idempotency.ts';
+import { createInvitation, redeemInvitation, revokeInvitation } from './invitations.ts';
 import { createKey, revokeKey } from './keys.ts';
 import { addMachine, greetMachine, updateInventory } from './machines.ts';
+import { rehashPassword, resetPassword, setPassword } from './passwords.ts';
 import { queueWorkloads } from './queue.ts';
 import { applyReport, placeWorkload } from './runs.ts';
 import { noteDeploymentKey, removeSecret, resealSecret, setSecret } from './secrets.ts';
+import { revokeSession, revokeSessions, signInByPassword } from './sessions.ts';
 import type { Store, TransactionTable } from './sql.ts';
+import { createTenant, renameTenant, setTenantDisabled } from './tenants.ts';
+import { createToken, logIn, revokeToken } from './tokens.ts';
+import { addResetLink, disableUser, enableUser, setUserRole } from './users.ts';
 import { deleteWorkload, launchWorkload, startWorkload, stopWorkload } from './workloads.ts';
 
 export const transactions = {
   addMachine,
+  addResetLink,
   addSignInLink,
   applyReport,
   closeSession,
+  createInvitation,
   createKey,
+  createTenant,
+  createToken,
   deleteWorkload,
+  disableUser,
+  enableUser,
   forgetIdempotencyKeys,
   greetMachine,
   launchWorkload,
+  logIn,
   noteDeploymentKey,
   openSession,
   placeWorkload,
   queueWorkloads,
+  redeemInvitation,
+  rehashPassword,
   removeSecret,
+  renameTenant,
   replaceOwnerToken,
   resealSecret,
+  resetPassword,
+  revokeInvitation,
   revokeKey,
+  revokeSession,
+  revokeSessions,
+  revokeToken,
+  setPassword,
   setSecret,
+  setTenantDisabled,
   setUp,
+  setUserRole,
+  signInByPassword,
   startWorkload,
   stopWorkload,
   touchSession,
