@@ -8,6 +8,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Random } from '../lib/random.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import type { Proofs } from './auth/proofs.ts';
+import type { MachineViews } from './machine-views.ts';
 import type { Secrets } from './secrets.ts';
 import type { ViewDeps } from './workload-views.ts';
 
@@ -16,6 +17,7 @@ export type ApiDeps = ViewDeps & {
   clock: Clock;
   random: Random;
   presence: Presence;
+  machines: MachineViews;
   backend: Backend;
   proofs: Proofs;
   secrets: Secrets;

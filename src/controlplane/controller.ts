@@ -4,47 +4,82 @@
  *
  * Invariants: a decision is made on a snapshot and carried out by a transaction that checks it
  * again, so a stale snapshot costs a pass, never a promise; a pass yields to the event loop between
- * slices; a transaction that fails keeps no other one from being tried.
+ * slices of 3 ms; a transaction that fails keeps no other one from being tried; a pass that nobody
+ * woke, where nothing changed since the last one, only looks whether that is so.
  */
 import type { Presence } from '../backends/agent/presence.ts';
-import { place } from '../core/placement.ts';
-import type { Details, ReasonCode } from '../core/reasons.ts';
-import type { MachineView, Placement, WorkloadSpec } from '../core/workload.ts';
+import type { Use } from '../core/fair-share.ts';
+import type { Group, WaitReason } from '../core/placement-index.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
-import { createSignal, type Signal } from '../lib/signal.ts';
-import { listWaiting, nextAttempt } from '../store/machines.ts';
+import { createSignal } from '../lib/signal.ts';
+import { createSlices, type Slices } from '../lib/slices.ts';
+import { listWaiting, nextAttempt, queueFingerprint, type WaitingRow } from '../store/queue.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
-import { machineViews } from './machine-views.ts';
+import { type Asks, createAsks, type Decisions, decideAll, type Waits } from './admission.ts';
+import type { MachineViews } from './machine-views.ts';
+import type { QueueView, Standing } from './queue-view.ts';
 
 export type Controller = {
   /** Something changed that may let a workload be placed. */
   wake(): void;
   /** Runs one pass now (tests, and the loop itself). */
-  pass(): Promise<void>;
+  pass(): Promise<PassFacts>;
   stop(): Promise<void>;
+};
+
+export type PassFacts = {
+  waiting: number;
+  placed: number;
+  queued: number;
+  busy_ms: number;
+  longest_slice_ms: number;
+  /** There is more to do at once. */
+  more: boolean;
 };
 
 const period_ms = 5000;
 const slice_ms = 3;
-const waiting_limit = 10_000;
+const page_rows = 250;
+const waiting_limit = 20_000;
+/** Waiting workloads moved by one transaction, and by one pass. */
+const members_of_one = 100;
+const queued_limit = 5000;
+/** A pass at least so often, in periods, even where nothing seems to have changed. */
+const full_every = 6;
+/** After a pass that took long, the loop rests twice as long, so that others get their turn. */
+const rest_share = 2;
+const rest_limit_ms = 500;
 
 export type ControllerDeps = {
   store: EinsoraStore;
   clock: Clock;
   log: Log;
   presence: Presence;
+  machines: MachineViews;
+  queue: QueueView;
+  /** What each user has used, for fair share; counted by age. */
+  uses: () => Promise<readonly Use[]>;
   /** Called after a placement, so that the machine hears of it at once. */
   placed: () => void;
 };
 
+/** What the loop remembers from one pass to the next. */
+type Memory = { asks: Asks; machine_ids: string[]; last: string; woken: boolean };
+type Context = ControllerDeps & { memory: Memory };
+
 export function createController(deps: ControllerDeps): Controller {
   const signal = createSignal();
   const stopping = new AbortController();
-  const running = loop(deps, signal, stopping.signal);
+  const memory: Memory = { asks: createAsks(), machine_ids: [], last: '', woken: true };
+  const context: Context = { ...deps, memory };
+  const running = loop(context, (ms) => signal.wait(deps.clock, ms, stopping.signal), stopping);
   return {
-    wake: () => signal.notify(),
-    pass: () => pass(deps),
+    wake() {
+      memory.woken = true;
+      signal.notify();
+    },
+    pass: () => pass(context),
     async stop() {
       stopping.abort();
       await running;
@@ -52,17 +87,42 @@ export function createController(deps: ControllerDeps): Controller {
   };
 }
 
-async function loop(deps: ControllerDeps, signal: Signal, stopping: AbortSignal): Promise<void> {
+async function loop(
+  context: Context,
+  wait: (ms: number) => Promise<void>,
+  { signal: stopping }: AbortController,
+): Promise<void> {
+  const { clock, log } = context;
+  let quiet_periods = 0;
   while (!stopping.aborted) {
+    let rest_ms = 0;
     try {
-      await pass(deps);
-    } catch (error) {
-      if (!stopping.aborted) {
-        deps.log.error({ error: describeError(error) }, 'a pass of the controller failed');
+      if (quiet_periods < full_every && (await nothingChanged(context))) quiet_periods += 1;
+      else {
+        quiet_periods = 0;
+        const facts = await pass(context);
+        if (facts.more) context.memory.woken = true;
+        rest_ms = Math.min(rest_limit_ms, facts.busy_ms * rest_share);
       }
+    } catch (error) {
+      context.memory.last = '';
+      if (!stopping.aborted) log.error({ error: describeError(error) }, 'a pass failed');
     }
-    await signal.wait(deps.clock, await untilNext(deps), stopping);
+    if (rest_ms > slice_ms) await clock.sleep(rest_ms, stopping);
+    if (!context.memory.woken) await wait(await untilNext(context));
   }
+}
+
+/** True where nobody woke the controller and the store is as the last pass saw it. */
+async function nothingChanged(context: Context): Promise<boolean> {
+  const { memory } = context;
+  if (memory.woken || memory.last === '') return false;
+  return (await fingerprint(context)) === memory.last;
+}
+
+async function fingerprint({ store, clock, presence, memory }: Context): Promise<string> {
+  const online = memory.machine_ids.map((id) => (presence.isOnline(id) ? '1' : '0')).join('');
+  return `${online} ${await store.read(queueFingerprint, { now: clock.now() })}`;
 }
 
 async function untilNext({ store, clock }: ControllerDeps): Promise<number> {
@@ -70,76 +130,136 @@ async function untilNext({ store, clock }: ControllerDeps): Promise<number> {
   return at === null ? period_ms : Math.max(1, Math.min(period_ms, at - clock.now()));
 }
 
-async function pass(deps: ControllerDeps): Promise<void> {
-  const { store, clock, presence } = deps;
-  const waiting = await store.read(listWaiting, { now: clock.now(), limit: waiting_limit });
-  if (waiting.length === 0) return;
-  const machines = await machineViews(store, presence, null);
-  let slice_began = clock.monotonic();
-  const work: Promise<{ placed: boolean }>[] = [];
-  for (const row of waiting) {
-    const done = decide(deps, row, machines);
-    if (done !== null) work.push(done);
-    if (clock.monotonic() - slice_began >= slice_ms) {
-      await clock.sleep(0);
-      slice_began = clock.monotonic();
-    }
+async function pass(context: Context): Promise<PassFacts> {
+  const { store, clock, machines, uses, memory, queue } = context;
+  memory.woken = false;
+  const slices = createSlices(clock, slice_ms);
+  const before = await fingerprint(context);
+  const waiting = await readWaiting(store, clock.now(), slices);
+  if (waiting.length === 0) {
+    queue.replace(new Map());
+    memory.last = before;
+    return factsOf(slices, { waiting: 0, placed: 0, queued: 0, more: false });
   }
-  const results = await Promise.allSettled(work);
-  if (results.some((one) => one.status === 'fulfilled' && one.value.placed)) deps.placed();
-  const failed = results.find((one) => one.status === 'rejected');
+  const views = await machines.all(slices);
+  memory.machine_ids = views.map((view) => view.id);
+  const snapshot = { waiting, machines: views, uses: await uses(), now: clock.now() };
+  const decisions = await decideAll(snapshot, memory.asks, slices);
+  const done = await carryOut(context, decisions, slices);
+  // What this pass itself changed is news to the next one, which then finds none.
+  memory.last = done.placed + done.queued === 0 ? before : '';
+  return factsOf(slices, { waiting: waiting.length, ...done });
+}
+
+function factsOf(slices: Slices, done: Omit<PassFacts, 'busy_ms' | 'longest_slice_ms'>): PassFacts {
+  const { busy_ms, longest_ms } = slices.facts();
+  return { ...done, busy_ms, longest_slice_ms: longest_ms };
+}
+
+async function readWaiting(
+  store: EinsoraStore,
+  now: number,
+  slices: Slices,
+): Promise<WaitingRow[]> {
+  const waiting: WaitingRow[] = [];
+  let after = { created_at: -1, id: '' };
+  while (waiting.length < waiting_limit) {
+    const rows = await store.read(listWaiting, { now, after, limit: page_rows });
+    for (const row of rows) waiting.push(row);
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < page_rows) break;
+    after = last;
+    if (slices.isOver()) await slices.rest();
+  }
+  return waiting;
+}
+
+/** Begins the transactions that the decisions need, and tells what waits for what. */
+async function carryOut(
+  context: Context,
+  decisions: Decisions,
+  slices: Slices,
+): Promise<{ placed: number; queued: number; more: boolean }> {
+  const { store, clock, placed: tell } = context;
+  const cause = () => ({
+    ...{ now: clock.now(), mono: clock.monotonic() },
+    ...{ actor: 'controller', request_id: null },
+  });
+  const places: Promise<number>[] = [];
+  for (const { row, placement } of decisions.placed) {
+    const args = { ...cause(), workload_id: row.id, revision: row.revision, placement };
+    const done = store.transact('placeWorkload', args);
+    places.push(done.then(({ outcome }) => (outcome === 'placed' ? 1 : 0)));
+    if (slices.isOver()) await slices.rest();
+  }
+  const told = await tellWaits(context, decisions, slices);
+  const moves: Promise<number>[] = [];
+  for (const { members, code, details } of told.moves) {
+    const done = store.transact('queueWorkloads', { ...cause(), members, code, details });
+    moves.push(done.then(({ queued }) => queued));
+    if (slices.isOver()) await slices.rest();
+  }
+  const results = await Promise.allSettled([Promise.allSettled(places), Promise.allSettled(moves)]);
+  const [placed, queued] = results.map((one) => (one.status === 'fulfilled' ? one.value : []));
+  const sums = { placed: sumOf(placed ?? []), queued: sumOf(queued ?? []) };
+  if (sums.placed > 0) tell();
+  const failed = [...(placed ?? []), ...(queued ?? [])].find((one) => one.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
+  return { ...sums, more: decisions.more || told.more };
 }
 
-type WaitingRow = Awaited<ReturnType<typeof listWaiting>>[number];
+function sumOf(results: PromiseSettledResult<number>[]): number {
+  return results.reduce((sum, one) => sum + (one.status === 'fulfilled' ? one.value : 0), 0);
+}
 
-/** Begins the one transaction that a waiting workload needs; null where there is no news. */
-function decide(
-  { store, clock }: ControllerDeps,
-  row: WaitingRow,
-  machines: MachineView[],
-): Promise<{ placed: boolean }> | null {
-  const spec = JSON.parse(row.spec) as WorkloadSpec;
-  const decision = place(spec, row.tenant_id, machines);
-  const { id: workload_id, revision } = row;
-  const cause = { now: clock.now(), actor: 'controller', request_id: null };
-  const args = { ...cause, workload_id, revision };
-  if (decision.chosen !== null) {
-    reserve(machines, decision.chosen, spec);
-    return store
-      .transact('placeWorkload', { ...args, placement: decision.chosen })
-      .then(({ outcome }) => ({ placed: outcome === 'placed' }));
+type Move = WaitReason & { members: { workload_id: string; revision: number }[] };
+
+/** Shows the queue as it stands, and collects those whose reason to wait is another one now. */
+async function tellWaits(
+  context: Context,
+  { waits, reason }: Decisions,
+  slices: Slices,
+): Promise<{ moves: Move[]; more: boolean }> {
+  const reasons = new Map<Group, WaitReason>();
+  const standings = new Map<string, Standing>();
+  const open = new Map<Group, Move>();
+  const moves: Move[] = [];
+  let moved = 0;
+  for (const [index, { row, group, asked }] of waits.entries()) {
+    let why = reasons.get(group);
+    if (why === undefined) {
+      why = await withHolders(context, group, reason(group));
+      reasons.set(group, why);
+    }
+    standings.set(row.id, { place: index + 1, reason: why });
+    if (asked && isNews(row, why) && moved < queued_limit) {
+      moved += 1;
+      let move = open.get(group);
+      if (move === undefined || move.members.length >= members_of_one) {
+        move = { ...why, members: [] };
+        open.set(group, move);
+        moves.push(move);
+      }
+      move.members.push({ workload_id: row.id, revision: row.revision });
+    }
+    if (slices.isOver()) await slices.rest();
   }
-  const why = waitReason(decision.code ?? 'no_machine_matches', decision.refusals);
-  if (!isNews(row, why)) return null;
-  return store.transact('queueWorkload', { ...args, ...why }).then(() => ({ placed: false }));
+  context.queue.replace(standings);
+  return { moves, more: moved >= queued_limit };
 }
 
-type WaitReason = { code: ReasonCode; details: Details };
-
-/** Where there is only one machine, its own refusal says more than "no machine matches". */
-function waitReason(
-  code: ReasonCode,
-  refusals: { code: ReasonCode; details: Details }[],
-): WaitReason {
-  const only = refusals.length === 1 ? refusals[0] : undefined;
-  return only === undefined
-    ? { code, details: { machines: refusals.length } }
-    : { code: only.code, details: only.details };
+function isNews(row: Waits['row'], why: WaitReason): boolean {
+  return row.state === 'pending' || row.code !== why.code;
 }
 
-function isNews(row: { state: string; code: string | null; details: string }, why: WaitReason) {
-  return (
-    row.state === 'pending' || row.code !== why.code || row.details !== JSON.stringify(why.details)
-  );
-}
-
-/** Counts a placement of this pass into the snapshot, so the next one sees what is left. */
-function reserve(machines: MachineView[], chosen: Placement, spec: WorkloadSpec): void {
-  const machine = machines.find((entry) => entry.id === chosen.machine_id);
-  if (machine === undefined) return;
-  machine.held.cpu_millis += spec.cpu_millis;
-  machine.held.memory_bytes += spec.memory_bytes;
-  machine.held.disk_bytes += spec.disk_bytes;
-  machine.holders.push(spec.name);
+/** Who holds the one machine that a tenant knows of: by name where it is the tenant's own. */
+async function withHolders(
+  { machines }: Context,
+  { only, tenant_id }: Group,
+  why: WaitReason,
+): Promise<WaitReason> {
+  if (why.code !== 'machine_busy' || only === null) return why;
+  const names = await machines.holders(tenant_id, only.id);
+  const holders = names.slice(0, 3).join(', ') || 'others';
+  return { ...why, details: { ...why.details, holders } };
 }

@@ -1,79 +1,146 @@
 /**
  * Machines as placement and the API see them: rows, holds, and what was last heard.
+ *
+ * Invariants: a tenant sees its own machines and those that are shared with it, and of what holds
+ * them only its own workloads' names; an inventory is parsed once for each time it was written.
  */
 import type { Presence } from '../backends/agent/presence.ts';
 import { type Inventory, inventorySchema, type Machine } from '../contract/machines.ts';
 import { type DriverName, driverIsolation } from '../core/trust.ts';
-import type { MachineView } from '../core/workload.ts';
-import { listHolders, listMachines, type MachineWithHolds } from '../store/machines.ts';
+import type { MachineDriver, MachineView } from '../core/workload.ts';
+import type { Slices } from '../lib/slices.ts';
+import {
+  listHolders,
+  listMachines,
+  type MachineWithHolds,
+  readInventories,
+} from '../store/machines.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 
-/** Every machine of a region (null: of all regions), ready for placement. */
-export async function machineViews(
-  store: EinsoraStore,
-  presence: Presence,
-  region: string | null,
-): Promise<MachineView[]> {
-  const rows = await store.read(listMachines, { region });
-  const holders = await store.read(listHolders, {});
-  return rows.map((row) => {
-    const inventory = inventoryOf(row);
-    return {
-      id: row.id,
-      name: row.name,
-      region: row.region,
-      owner_tenant_id: row.tenant_id,
-      invited_tenant_ids: [],
-      sharing: row.sharing,
-      online: presence.isOnline(row.id),
-      last_seen_at: presence.lastHeardAt(row.id) ?? row.hello_at,
-      accelerators: inventory?.accelerators ?? [],
-      drivers: (inventory?.drivers ?? []).filter(isKnownDriver).map((entry) => ({
-        driver: entry.driver as DriverName,
-        ready: entry.ready,
-        why: entry.why,
-        why_code: entry.why_code,
-        kinds: entry.kinds,
-      })),
-      ...amountsOf(row),
-      holders: holders.filter((held) => held.machine_id === row.id).map((held) => held.name),
-    };
-  });
+export type MachineViews = {
+  /** Every machine, for the controller; nobody's workloads are named. */
+  all(slices: Slices): Promise<MachineView[]>;
+  /** Those that a tenant may know of, for its plan, with its own workloads that hold them. */
+  forPlan(tenant_id: string): Promise<MachineView[]>;
+  list(tenant_id: string): Promise<Machine[]>;
+  /** Names of a tenant's workloads that hold something of a machine. */
+  holders(tenant_id: string, machine_id: string): Promise<string[]>;
+};
+
+/** Few enough that reading a page, inventories and all, is one short slice. */
+const page_rows = 50;
+
+type Known = { revision: number; inventory: Inventory | null; drivers: MachineDriver[] };
+type Deps = { store: EinsoraStore; presence: Presence };
+type Found = { row: MachineWithHolds; known: Known };
+
+export function createMachineViews({ store, presence }: Deps): MachineViews {
+  const known = new Map<string, Known>();
+
+  async function found(tenant_id: string | null, slices: Slices | null): Promise<Found[]> {
+    const all: Found[] = [];
+    for (let after = ''; ; ) {
+      const rows = await store.read(listMachines, { after, tenant_id, limit: page_rows });
+      await learn(rows);
+      for (const row of rows) all.push({ row, known: known.get(row.id) ?? nothingKnown });
+      if (slices?.isOver()) await slices.rest();
+      const last = rows.at(-1);
+      if (rows.length < page_rows || last === undefined) return all;
+      after = last.id;
+    }
+  }
+
+  async function learn(rows: MachineWithHolds[]): Promise<void> {
+    const news = rows.filter((row) => known.get(row.id)?.revision !== row.inventory_revision);
+    if (news.length === 0) return;
+    const read = await store.read(readInventories, { ids: news.map((row) => row.id) });
+    const texts = new Map(read.map((row) => [row.id, row.inventory]));
+    for (const row of news) {
+      const inventory = parseInventory(texts.get(row.id) ?? null);
+      const drivers = driversOf(inventory);
+      known.set(row.id, { revision: row.inventory_revision, inventory, drivers });
+    }
+  }
+
+  async function holdersBy(tenant_id: string): Promise<Map<string, string[]>> {
+    const byMachine = new Map<string, string[]>();
+    for (const { machine_id, name } of await store.read(listHolders, { tenant_id })) {
+      const names = byMachine.get(machine_id);
+      if (names === undefined) byMachine.set(machine_id, [name]);
+      else names.push(name);
+    }
+    return byMachine;
+  }
+
+  return {
+    all: async (slices) =>
+      (await found(null, slices)).map((one) => viewOf(one.row, one.known, presence, [])),
+    async forPlan(tenant_id) {
+      const holders = await holdersBy(tenant_id);
+      const all = await found(tenant_id, null);
+      return all.map((one) => viewOf(one.row, one.known, presence, holders.get(one.row.id) ?? []));
+    },
+    async list(tenant_id) {
+      const holders = await holdersBy(tenant_id);
+      const all = await found(tenant_id, null);
+      return all.map(({ row, known: { inventory } }) => ({
+        id: row.id,
+        name: row.name,
+        region: row.region,
+        owner: row.owner,
+        sharing: row.sharing,
+        online: presence.isOnline(row.id),
+        last_seen_at: presence.lastHeardAt(row.id) ?? row.hello_at,
+        ...amountsOf(row),
+        workloads: holders.get(row.id) ?? [],
+        inventory: row.tenant_id === tenant_id ? inventory : null,
+      }));
+    },
+    holders: async (tenant_id, machine_id) => (await holdersBy(tenant_id)).get(machine_id) ?? [],
+  };
 }
 
-/** The machines that a tenant may see, with what is held by whom among its own workloads. */
-export async function machineList(
-  store: EinsoraStore,
+const nothingKnown: Known = { revision: 0, inventory: null, drivers: [] };
+
+function viewOf(
+  row: MachineWithHolds,
+  { inventory, drivers }: Known,
   presence: Presence,
-  tenant_id: string,
-): Promise<Machine[]> {
-  const rows = await store.read(listMachines, { region: null });
-  const holders = await store.read(listHolders, {});
-  const mine = rows.filter((row) => row.tenant_id === tenant_id || row.sharing === 'community');
-  return mine.map((row) => ({
+  holders: string[],
+): MachineView {
+  return {
     id: row.id,
     name: row.name,
     region: row.region,
-    owner: row.owner,
+    owner_tenant_id: row.tenant_id,
+    invited_tenant_ids: [],
     sharing: row.sharing,
     online: presence.isOnline(row.id),
     last_seen_at: presence.lastHeardAt(row.id) ?? row.hello_at,
+    accelerators: inventory?.accelerators ?? [],
+    drivers,
     ...amountsOf(row),
-    workloads: holders
-      .filter((held) => held.machine_id === row.id && held.tenant_id === tenant_id)
-      .map((held) => held.name),
-    inventory: row.tenant_id === tenant_id ? inventoryOf(row) : null,
-  }));
+    reserved: { cpu_millis: 0, memory_bytes: 0, disk_bytes: 0 },
+    holders,
+  };
 }
 
-function inventoryOf(row: MachineWithHolds): Inventory | null {
-  if (row.inventory === null) return null;
-  const parsed = inventorySchema.safeParse(JSON.parse(row.inventory));
+function parseInventory(text: string | null): Inventory | null {
+  if (text === null) return null;
+  const parsed = inventorySchema.safeParse(JSON.parse(text));
   return parsed.success ? parsed.data : null;
 }
 
-function isKnownDriver(entry: { driver: string }): boolean {
-  return Object.hasOwn(driverIsolation, entry.driver);
+function driversOf(inventory: Inventory | null): MachineDriver[] {
+  return (inventory?.drivers ?? [])
+    .filter((entry) => Object.hasOwn(driverIsolation, entry.driver))
+    .map((entry) => ({
+      driver: entry.driver as DriverName,
+      ready: entry.ready,
+      why: entry.why,
+      why_code: entry.why_code,
+      kinds: entry.kinds,
+    }));
 }
 
 function amountsOf(row: MachineWithHolds) {

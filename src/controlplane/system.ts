@@ -25,6 +25,8 @@ import { createApi } from './api.ts';
 import { createProofs, type Proofs } from './auth/proofs.ts';
 import { createController } from './controller.ts';
 import { startHousekeeping } from './housekeeping.ts';
+import { createMachineViews } from './machine-views.ts';
+import { createQueueView } from './queue-view.ts';
 import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
 import { storeRefusal } from './store-refusal.ts';
@@ -120,7 +122,13 @@ async function serve(
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
   const sync = createSync({ store, clock, log, presence, changed: () => controller.wake() });
-  const controller = createController({ store, clock, log, presence, placed: () => sync.wake() });
+  const machines = createMachineViews({ store, presence });
+  const queue = createQueueView();
+  const controller = createController({
+    ...{ store, clock, log, presence, machines, queue },
+    uses: async () => [],
+    placed: () => sync.wake(),
+  });
   // The one place outside the command line that starts an agent: Solo's own machine (ADR-0016).
   const { startLocalAgent } = await import('../agent/local-agent.ts');
   const { machine_id } = identity;
@@ -138,7 +146,7 @@ async function serve(
     region: 'local',
   });
   const api = createApi({
-    ...{ store, clock, random, presence, proofs, secrets, data_dir, fileBytes },
+    ...{ store, clock, random, presence, machines, queue, proofs, secrets, data_dir, fileBytes },
     backend: local.backend,
     gateway_url: () => `${url()}/v1`,
     cookieName: () => `einsora_session_${listening?.port ?? options.port}`,

@@ -20,12 +20,14 @@ import { userNames } from '../store/accounts.ts';
 import type { EventRow, WorkloadRow } from '../store/events.ts';
 import type { KeyRow } from '../store/keys.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
-import { currentRuns, placesBefore } from '../store/workloads.ts';
+import { currentRuns } from '../store/workloads.ts';
+import type { QueueView } from './queue-view.ts';
 import type { SpecResult } from './request-spec.ts';
 
 export type ViewDeps = {
   store: EinsoraStore;
   presence: Presence;
+  queue: Pick<QueueView, 'place' | 'reason'>;
   /** Where an OpenAI client points. */
   gateway_url: () => string;
 };
@@ -42,7 +44,7 @@ export async function workloadViews(deps: ViewDeps, rows: WorkloadRow[]): Promis
       (entry) => entry.workload_id === row.id && entry.run_epoch === row.run_epoch,
     );
     const waits = row.state === 'queued' || row.state === 'pending';
-    const before = waits ? await deps.store.read(placesBefore, row) : null;
+    const told = row.state === 'queued' ? deps.queue.reason(row.id) : null;
     views.push({
       id: row.id,
       ...(JSON.parse(row.spec) as WorkloadSpec),
@@ -50,8 +52,12 @@ export async function workloadViews(deps: ViewDeps, rows: WorkloadRow[]): Promis
       state: row.state,
       intent: row.intent,
       park_cause: row.park_cause as Workload['park_cause'],
-      reason: reasonBody(row.code, JSON.parse(row.details) as Details, row.name),
-      queue_place: before === null ? null : before + 1,
+      reason: reasonBody(
+        told?.code ?? row.code,
+        told?.details ?? (JSON.parse(row.details) as Details),
+        row.name,
+      ),
+      queue_place: waits ? deps.queue.place(row.id) : null,
       placement: run === undefined ? null : placementOf(run),
       host_sees: run === undefined ? null : hostSees(run.driver as DriverName),
       heard_of: run === undefined || deps.presence.isOnline(run.machine_id),
@@ -94,7 +100,7 @@ export function planView(asked: SpecResult, tenant_id: string, machines: Machine
     defaults: asked.defaults,
     chosen: decision.chosen,
     host_sees: decision.chosen === null ? null : hostSees(decision.chosen.driver),
-    reason: reasonBody(decision.code, { machines: machines.length }, asked.spec.name),
+    reason: reasonBody(decision.code, {}, asked.spec.name),
     machines_not_chosen: decision.refusals.map((refusal) => ({
       machine_name: refusal.machine_name,
       code: refusal.code,

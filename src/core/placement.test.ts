@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { freeOf, place, sizeName } from './placement.ts';
-import { type DriverName, driverIsolation, mayRun, trustLevel } from './trust.ts';
+import { type DriverName, driverIsolation, mayRun, maySee, trustLevel } from './trust.ts';
 import type { Amounts, MachineView, WorkloadSpec } from './workload.ts';
 
 const gib = 2 ** 30;
@@ -35,6 +35,7 @@ const desk: MachineView = {
   drivers: [{ driver: 'linux-native', ready: true, why: null, kinds: ['endpoint'] }],
   offered: { cpu_millis: 4000, memory_bytes: 8 * gib, disk_bytes: 100 * gib },
   held: { cpu_millis: 0, memory_bytes: 0, disk_bytes: 0 },
+  reserved: { cpu_millis: 0, memory_bytes: 0, disk_bytes: 0 },
   holders: [],
 };
 
@@ -65,6 +66,7 @@ const anyMachine = fc.record({
   ),
   offered: amounts(8),
   held: amounts(8),
+  reserved: fc.oneof(fc.constant(desk.reserved), amounts(2)),
   holders: fc.constant(['somebody']),
 }) satisfies fc.Arbitrary<MachineView>;
 const anyMachines = fc.uniqueArray(anyMachine, { selector: (one) => one.id, maxLength: 6 });
@@ -91,12 +93,14 @@ test('each machine is refused at most once, and the chosen one never', () => {
   });
 });
 
-test('where nothing is chosen, every machine says why not', () => {
+test('where nothing is chosen, every machine that one may know of says why not', () => {
   always(({ refusals, chosen, code }, _asked, machines) => {
     if (chosen !== null) return assert.equal(code, null);
-    assert.equal(refusals.length, machines.length);
-    const busy = refusals.some((refusal) => refusal.code === 'machine_busy');
-    assert.equal(code, busy ? 'all_matching_busy' : 'no_machine_matches');
+    const known = machines.filter((one) => maySee(trustLevel('mine', one), one));
+    assert.equal(refusals.length, known.length);
+    const has = (wanted: string) => refusals.some((refusal) => refusal.code === wanted);
+    const offline = has('machine_offline') ? 'all_matching_offline' : 'no_machine_matches';
+    assert.equal(code, has('machine_busy') ? 'all_matching_busy' : offline);
   });
 });
 
@@ -112,8 +116,10 @@ test('what is chosen fits into what is free, here, now, by a driver that may', (
     }
     assert.equal(machine.online, true);
     assert.equal(machine.region, asked.region);
-    const driver = machine.drivers.find((one) => one.driver === chosen.driver && one.ready);
-    assert.ok(driver?.kinds.includes('endpoint'));
+    const driver = machine.drivers.find(
+      (one) => one.driver === chosen.driver && one.ready && one.kinds.includes('endpoint'),
+    );
+    assert.ok(driver);
     assert.ok(mayRun(trustLevel('mine', machine), chosen.driver, machine.sharing));
     assert.equal(chosen.isolation, driverIsolation[chosen.driver]);
   });
@@ -146,7 +152,7 @@ const refusedFor: [string, Partial<MachineView>, Partial<WorkloadSpec>][] = [
   ['no_machine_matches', { region: 'elsewhere' }, {}],
   ['machine_starting', { drivers: [] }, {}],
   ['driver_missing', {}, { kind: 'vm' }],
-  ['isolation_not_allowed', { owner_tenant_id: 'yours' }, {}],
+  ['isolation_not_allowed', { owner_tenant_id: 'yours', sharing: 'community' }, {}],
   ['accelerator_missing', {}, { accelerator: 'nvidia' }],
   ['driver_not_ready', { drivers: [{ ...first(desk), ready: false, why: 'no sandbox' }] }, {}],
   ['machine_too_small', {}, { memory_bytes: 16 * gib }],
@@ -160,6 +166,27 @@ for (const [code, machine, asked] of refusedFor) {
       refusals.map((refusal) => refusal.code),
       [code],
     );
+  });
+}
+
+const unknownTo: [string, Partial<MachineView>][] = [
+  ['of another tenant, private', { owner_tenant_id: 'yours' }],
+  [
+    'of another tenant, private, though once invited',
+    { owner_tenant_id: 'yours', invited_tenant_ids: ['mine'] },
+  ],
+  ['invite-only without an invitation', { owner_tenant_id: 'yours', sharing: 'invite-only' }],
+];
+for (const [what, machine] of unknownTo) {
+  test(`a machine ${what} does not exist: neither chosen, named nor counted`, () => {
+    for (const online of [true, false]) {
+      const drivers = [{ ...first(desk), driver: 'libvirt' as const }];
+      const hidden = { ...desk, ...machine, online, drivers, name: 'secret' };
+      const alone = place(spec, 'mine', [hidden]);
+      assert.deepEqual(alone, { chosen: null, refusals: [], code: 'no_machine_matches' });
+      const small = { ...desk, id: 'm2', offered: { ...desk.offered, cpu_millis: 1 } };
+      assert.deepEqual(place(spec, 'mine', [small, hidden]), place(spec, 'mine', [small]));
+    }
   });
 }
 

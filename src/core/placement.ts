@@ -1,16 +1,18 @@
 /**
  * Where a workload would run, and why nowhere else: a pure decision for admission and for the plan.
  *
- * Invariants: every machine that cannot take it has exactly one refusal, the first that applies in
- * the order region, kind, trust, accelerator, driver, size, reachability, room; the choice among
- * the fitting ones is the one that leaves the least waste, then the lower id.
+ * Invariants: a machine that a tenant may not know of is neither chosen, counted nor named; every
+ * other that cannot take it has exactly one refusal, the first that applies in the order region,
+ * kind, trust, accelerator, driver, size, reachability, room; the choice among the fitting ones is
+ * the one that leaves the least waste, then the lower id.
  */
 
+import type { Ask } from './ask.ts';
 import { classes } from './catalog.ts';
 import { formatMemory } from './format.ts';
 import type { Details, ReasonCode } from './reasons.ts';
-import { driverIsolation, mayRun, trustLevel } from './trust.ts';
-import type { Amounts, MachineDriver, MachineView, Placement, WorkloadSpec } from './workload.ts';
+import { driverIsolation, mayRun, maySee, trustLevel } from './trust.ts';
+import type { Amounts, MachineDriver, MachineView, Placement } from './workload.ts';
 
 export type Refusal = {
   machine_id: string;
@@ -28,105 +30,157 @@ export type PlacementDecision = {
 
 /** Decides for one workload of a tenant over a snapshot of the machines. */
 export function place(
-  spec: WorkloadSpec,
+  ask: Ask,
   tenant_id: string,
   machines: readonly MachineView[],
 ): PlacementDecision {
   const refusals: Refusal[] = [];
   let best: { placement: Placement; waste: number } | null = null;
-  for (const machine of [...machines].sort((a, b) => (a.id < b.id ? -1 : 1))) {
-    const verdict = judge(spec, tenant_id, machine);
-    if ('code' in verdict) {
-      refusals.push({ machine_id: machine.id, machine_name: machine.name, ...verdict });
+  const known = machines.filter((machine) => maySee(trustLevel(tenant_id, machine), machine));
+  for (const machine of known.sort((a, b) => (a.id < b.id ? -1 : 1))) {
+    const driver = suitable(ask, tenant_id, machine);
+    const code =
+      typeof driver === 'string' ? driver : hasRoom(ask, machine) ? null : 'machine_busy';
+    if (code !== null) {
+      const details = refusalDetails(code, ask, tenant_id, machine);
+      refusals.push({ machine_id: machine.id, machine_name: machine.name, code, details });
       continue;
     }
-    const waste = leftOver(machine, spec);
-    if (best === null || waste < best.waste) {
-      best = { placement: placementOn(machine, verdict, spec), waste };
+    const waste = leftOver(machine, ask);
+    if (typeof driver !== 'string' && (best === null || waste < best.waste)) {
+      best = { placement: placementOn(machine, driver, ask), waste };
     }
   }
   if (best !== null) return { chosen: best.placement, refusals, code: null };
-  const busy = refusals.some((refusal) => refusal.code === 'machine_busy');
-  return { chosen: null, refusals, code: busy ? 'all_matching_busy' : 'no_machine_matches' };
+  return { chosen: null, refusals, code: waitCode(new Set(refusals.map(({ code }) => code))) };
 }
 
-/** What is not held of a machine. Never negative, even where the owner lowered the offer. */
-export function freeOf(machine: MachineView): Amounts {
+/**
+ * Why a workload waits that every machine refused, by the refusal that came closest: one that has
+ * no room now says more than one that could never take it.
+ */
+export function waitCode(refusals: ReadonlySet<ReasonCode>): ReasonCode {
+  if (refusals.has('machine_busy')) return 'all_matching_busy';
+  if (refusals.has('machine_offline')) return 'all_matching_offline';
+  return 'no_machine_matches';
+}
+
+/** What is neither held nor reserved. Never negative, even where the owner lowered the offer. */
+export function freeOf({ offered, held, reserved }: MachineView): Amounts {
+  const free = (name: keyof Amounts) => Math.max(0, offered[name] - held[name] - reserved[name]);
   return {
-    cpu_millis: Math.max(0, machine.offered.cpu_millis - machine.held.cpu_millis),
-    memory_bytes: Math.max(0, machine.offered.memory_bytes - machine.held.memory_bytes),
-    disk_bytes: Math.max(0, machine.offered.disk_bytes - machine.held.disk_bytes),
+    cpu_millis: free('cpu_millis'),
+    memory_bytes: free('memory_bytes'),
+    disk_bytes: free('disk_bytes'),
   };
 }
 
-type Verdict = MachineDriver | { code: ReasonCode; details: Details };
-
-function judge(spec: WorkloadSpec, tenant_id: string, machine: MachineView): Verdict {
-  const name = { machine: machine.name };
-  const able = machine.drivers.filter((entry) => entry.kinds.includes(spec.kind));
-  if (machine.region !== spec.region) return { code: 'no_machine_matches', details: name };
-  if (machine.drivers.length === 0) return { code: 'machine_starting', details: name };
-  if (able.length === 0) return { code: 'driver_missing', details: { ...name, kind: spec.kind } };
-  const trust = trustLevel(tenant_id, machine);
-  const trusted = able.filter((entry) => mayRun(trust, entry.driver, machine.sharing));
-  if (trusted.length === 0) return { code: 'isolation_not_allowed', details: name };
-  if (spec.accelerator !== null && !machine.accelerators.includes(spec.accelerator)) {
-    return { code: 'accelerator_missing', details: { ...name, accelerator: spec.accelerator } };
-  }
-  const ready = trusted.find((entry) => entry.ready);
-  if (ready === undefined) {
-    const told = trusted.find((entry) => entry.why !== null);
-    const why = told?.why ?? 'its driver is not ready';
-    // Without a sandbox or a cap nothing runs: those have a sentence and a command of their own.
-    const own = told?.why_code;
-    const code = own === 'sandbox_missing' || own === 'cap_missing' ? own : 'driver_not_ready';
-    return { code, details: { ...name, why } };
-  }
-  if (!fits(spec, machine.offered)) {
-    const details = { ...name, asked: describe(spec), offered: describe(machine.offered) };
-    return { code: 'machine_too_small', details };
-  }
-  if (!machine.online) {
-    const since = machine.last_seen_at === null ? 'it was added' : timeOfDay(machine.last_seen_at);
-    return { code: 'machine_offline', details: { ...name, since } };
-  }
-  if (!fits(spec, freeOf(machine))) {
-    const details = {
-      ...name,
-      asked: describe(spec),
-      free: describe(freeOf(machine)),
-      holders: machine.holders.slice(0, 3).join(', ') || 'others',
-    };
-    return { code: 'machine_busy', details };
-  }
-  return ready;
+export function hasRoom(ask: Amounts, { offered, held, reserved }: MachineView): boolean {
+  const fits = (name: keyof Amounts) =>
+    ask[name] <= Math.max(0, offered[name] - held[name] - reserved[name]);
+  return fits('cpu_millis') && fits('memory_bytes') && fits('disk_bytes');
 }
 
-function fits(asked: Amounts, room: Amounts): boolean {
-  return (
-    asked.cpu_millis <= room.cpu_millis &&
-    asked.memory_bytes <= room.memory_bytes &&
-    asked.disk_bytes <= room.disk_bytes
+/** The driver that would run it, or why this machine could not take it even if nothing ran. */
+export function suitable(
+  ask: Ask,
+  tenant_id: string,
+  machine: MachineView,
+): MachineDriver | ReasonCode {
+  if (machine.region !== ask.region) return 'no_machine_matches';
+  if (machine.drivers.length === 0) return 'machine_starting';
+  const trust = trustLevel(tenant_id, machine);
+  let able = false;
+  let trusted: MachineDriver | null = null;
+  let ready: MachineDriver | null = null;
+  for (const entry of machine.drivers) {
+    if (!entry.kinds.includes(ask.kind)) continue;
+    able = true;
+    if (!mayRun(trust, entry.driver, machine.sharing)) continue;
+    if (trusted === null || (trusted.why === null && entry.why !== null)) trusted = entry;
+    if (ready === null && entry.ready) ready = entry;
+  }
+  if (!able) return 'driver_missing';
+  if (trusted === null) return 'isolation_not_allowed';
+  if (ask.accelerator !== null && !machine.accelerators.includes(ask.accelerator)) {
+    return 'accelerator_missing';
+  }
+  if (ready === null) {
+    // Without a sandbox or a cap nothing runs: those have a sentence and a command of their own.
+    const own = trusted.why_code;
+    return own === 'sandbox_missing' || own === 'cap_missing' ? own : 'driver_not_ready';
+  }
+  const { offered } = machine;
+  const is_large =
+    ask.cpu_millis <= offered.cpu_millis &&
+    ask.memory_bytes <= offered.memory_bytes &&
+    ask.disk_bytes <= offered.disk_bytes;
+  if (!is_large) return 'machine_too_small';
+  return machine.online ? ready : 'machine_offline';
+}
+
+/** The details of a refusal, for its sentence. */
+export function refusalDetails(
+  code: ReasonCode,
+  ask: Ask,
+  tenant_id: string,
+  machine: MachineView,
+): Details {
+  const name = { machine: machine.name };
+  switch (code) {
+    case 'driver_missing':
+      return { ...name, kind: ask.kind };
+    case 'accelerator_missing':
+      return { ...name, accelerator: ask.accelerator };
+    case 'sandbox_missing':
+    case 'cap_missing':
+    case 'driver_not_ready':
+      return { ...name, why: whyNotReady(ask, tenant_id, machine) };
+    case 'machine_too_small':
+      return { ...name, asked: describe(ask), offered: describe(machine.offered) };
+    case 'machine_offline': {
+      const at = machine.last_seen_at;
+      return { ...name, since: at === null ? 'it was added' : timeOfDay(at) };
+    }
+    case 'machine_busy':
+      return {
+        ...name,
+        asked: describe(ask),
+        free: describe(freeOf(machine)),
+        holders: machine.holders.slice(0, 3).join(', ') || 'others',
+      };
+    default:
+      return name;
+  }
+}
+
+function whyNotReady(ask: Ask, tenant_id: string, machine: MachineView): string {
+  const trust = trustLevel(tenant_id, machine);
+  const told = machine.drivers.find(
+    (entry) =>
+      entry.why !== null &&
+      entry.kinds.includes(ask.kind) &&
+      mayRun(trust, entry.driver, machine.sharing),
   );
+  return told?.why ?? 'its driver is not ready';
 }
 
 /** How much of the machine stays unused beside this one, as a share: less is better. */
-function leftOver(machine: MachineView, spec: WorkloadSpec): number {
-  const free = freeOf(machine);
-  const share = (left: number, all: number) => (all === 0 ? 0 : left / all);
-  return (
-    share(free.cpu_millis - spec.cpu_millis, machine.offered.cpu_millis) +
-    share(free.memory_bytes - spec.memory_bytes, machine.offered.memory_bytes)
-  );
+export function leftOver({ offered, held, reserved }: MachineView, ask: Amounts): number {
+  const share = (name: 'cpu_millis' | 'memory_bytes') =>
+    offered[name] === 0
+      ? 0
+      : (Math.max(0, offered[name] - held[name] - reserved[name]) - ask[name]) / offered[name];
+  return share('cpu_millis') + share('memory_bytes');
 }
 
-function placementOn(machine: MachineView, entry: MachineDriver, spec: WorkloadSpec): Placement {
+export function placementOn(machine: MachineView, entry: MachineDriver, ask: Ask): Placement {
   return {
     machine_id: machine.id,
     machine_name: machine.name,
     driver: entry.driver,
     isolation: driverIsolation[entry.driver],
-    placed_class: spec.gpu_class ?? sizeName(spec),
+    placed_class: ask.gpu_class ?? sizeName(ask),
   };
 }
 

@@ -10,6 +10,7 @@ import { modelReasons } from './reasons/models.ts';
 import { runReasons } from './reasons/runs.ts';
 import { secretReasons } from './reasons/secrets.ts';
 import { startReasons } from './reasons/start.ts';
+import { usageReasons } from './reasons/usage.ts';
 
 export type Reason = { status: number; sentence: string; fix: string | null };
 
@@ -160,6 +161,7 @@ export const reasons = {
   ...runReasons,
   ...secretReasons,
   ...startReasons,
+  ...usageReasons,
 } as const satisfies Record<string, Reason>;
 
 export type ReasonCode = keyof typeof reasons;

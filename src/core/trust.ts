@@ -38,6 +38,16 @@ export function mayRun(trust: TrustLevel, driver: DriverName, sharing: Sharing):
   return sharing === 'community';
 }
 
+/**
+ * May a tenant know that the machine is there? One that is shared with nobody does not exist for
+ * others: no list, plan or reason names or counts it.
+ */
+export function maySee(trust: TrustLevel, machine: { sharing: Sharing }): boolean {
+  if (trust === 'owner') return true;
+  if (trust === 'invited') return machine.sharing !== 'private';
+  return machine.sharing === 'community';
+}
+
 /** What the machine's host can see of a workload, in one honest sentence. */
 export function hostSees(driver: DriverName): string {
   if (driver === 'sim') return 'nothing runs here: sim only pretends';

@@ -49,7 +49,9 @@ export type MachineView = {
   drivers: MachineDriver[];
   offered: Amounts;
   held: Amounts;
-  /** Names of the workloads that hold something here. */
+  /** Amounts that are kept free for a workload that has waited long. */
+  reserved: Amounts;
+  /** Names of the asking tenant's workloads that hold something here. Others' are not named. */
   holders: string[];
 };
 

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { openTestStore, storeKinds } from '../../test/lib/rig.ts';
+import { addTenant, openTestStore, storeKinds } from '../../test/lib/rig.ts';
 import { beginStory, greet, offered, type Story, take } from '../../test/lib/store-model.ts';
 import { findMachine, listHolders, listMachines } from './machines.ts';
 
@@ -60,6 +60,7 @@ for (const kind of storeKinds) {
         name: 'renamed',
         cpu_millis: 1,
         inventory: '{"sharing":"community"}',
+        inventory_revision: (before?.inventory_revision ?? 0) + 1,
       });
     });
 
@@ -68,15 +69,45 @@ for (const kind of storeKinds) {
         await take(story, { do: 'launch', which: 0, clock_ms: 1 });
         await take(story, { do: 'place', which, clock_ms: 1 });
       }
-      const [machine] = await story.store.read(listMachines, { region: null });
+      const page = { after: '', limit: 10, tenant_id: null };
+      const [machine] = await story.store.read(listMachines, page);
       assert.equal(machine?.held_cpu_millis, 2000);
       assert.equal(machine?.owner, 'local');
-      assert.deepEqual(await story.store.read(listMachines, { region: 'elsewhere' }), []);
-      const holders = await story.store.read(listHolders, {});
+      const { tenant_id } = story.ids;
+      const holders = await story.store.read(listHolders, { tenant_id });
+      assert.deepEqual(await story.store.read(listHolders, { tenant_id: 'other' }), []);
       assert.deepEqual(
         holders.map((held) => held.name),
         ['chat', 'chat-2'],
       );
+    });
+
+    inStory('a page of a tenant has its own machines and those that are shared', async (story) => {
+      const { store, ids, clock } = story;
+      await addTenant(store, 'other', 'other');
+      const more = [
+        ['a-theirs', 'private'],
+        ['b-shared', 'community'],
+        ['c-invited', 'invite-only'],
+      ];
+      for (const [id = '', sharing = ''] of more) {
+        const now = clock.now();
+        const machine = { id, tenant_id: 'other', name: id, region: 'local', now };
+        await store.transact('addMachine', machine);
+        const text = 'update machines set sharing = $1 where id = $2';
+        await store.transact('write', { text, params: [sharing, id] });
+      }
+      const listed = async (tenant_id: string | null) => {
+        const ids: string[] = [];
+        for (let after = ''; ; after = ids.at(-1) ?? '') {
+          const rows = await store.read(listMachines, { after, limit: 1, tenant_id });
+          if (rows.length === 0) return ids;
+          ids.push(...rows.map((row) => row.id));
+        }
+      };
+      assert.deepEqual(await listed(ids.tenant_id), [ids.machine_id, 'b-shared'].sort());
+      assert.deepEqual(await listed('other'), ['a-theirs', 'b-shared', 'c-invited']);
+      assert.equal((await listed(null)).length, 4);
     });
   });
 }

@@ -7,7 +7,7 @@
 import type { Amounts } from '../core/workload.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
-export type MachineRow = Row & {
+type MachineFields = {
   id: string;
   tenant_id: string;
   name: string;
@@ -19,10 +19,12 @@ export type MachineRow = Row & {
   cpu_millis: number;
   memory_bytes: number;
   disk_bytes: number;
-  inventory: string | null;
+  /** Rises whenever the inventory is written. */
+  inventory_revision: number;
   created_at: number;
   hello_at: number | null;
 };
+export type MachineRow = Row & MachineFields & { inventory: string | null };
 
 export type AddMachineArgs = {
   id: string;
@@ -62,7 +64,8 @@ export async function greetMachine(
 ): Promise<{ agent_epoch: number } | null> {
   const row = await sql.get<MachineRow>(
     `update machines set agent_epoch = agent_epoch + 1, boot_id = $2, name = $3, cpu_millis = $4,
-       memory_bytes = $5, disk_bytes = $6, inventory = $7, hello_at = $8
+       memory_bytes = $5, disk_bytes = $6, inventory = $7, hello_at = $8,
+       inventory_revision = inventory_revision + 1
      where id = $1 returning *`,
     [
       args.machine_id,
@@ -85,7 +88,7 @@ export async function updateInventory(
 ): Promise<{ changed: number }> {
   const changed = await sql.run(
     `update machines set name = $2, cpu_millis = $3, memory_bytes = $4, disk_bytes = $5,
-       inventory = $6 where id = $1`,
+       inventory = $6, inventory_revision = inventory_revision + 1 where id = $1`,
     [
       args.machine_id,
       args.name,
@@ -101,65 +104,57 @@ export async function updateInventory(
 export const findMachine: Query<{ machine_id: string }, MachineRow | undefined> = (sql, args) =>
   sql.get<MachineRow>('select * from machines where id = $1', [args.machine_id]);
 
-export type MachineWithHolds = MachineRow & {
-  owner: string;
-  held_cpu_millis: number;
-  held_memory_bytes: number;
-  held_disk_bytes: number;
+export type MachineWithHolds = Row &
+  MachineFields & {
+    owner: string;
+    held_cpu_millis: number;
+    held_memory_bytes: number;
+    held_disk_bytes: number;
+  };
+
+export type MachinePage = {
+  /** The last id of the page before; empty for the first. */
+  after: string;
+  limit: number;
+  /** Only those that this tenant may know of; null for all. */
+  tenant_id: string | null;
 };
 
-/** Every machine of a region (or of all), with the sums that are held of it. */
-export const listMachines: Query<{ region: string | null }, MachineWithHolds[]> = (sql, args) =>
+/**
+ * A page of machines by id, with the sums that are held of each. Their inventories are read apart:
+ * they are long, and seldom change.
+ */
+export const listMachines: Query<MachinePage, MachineWithHolds[]> = (sql, args) =>
   sql.all<MachineWithHolds>(
-    `select m.*, t.name as owner,
+    `select m.id, m.tenant_id, m.name, m.region, m.sharing, m.boot_id, m.agent_epoch, m.generation,
+       m.cpu_millis, m.memory_bytes, m.disk_bytes, m.inventory_revision, m.created_at, m.hello_at,
+       t.name as owner,
        cast(coalesce(sum(h.cpu_millis), 0) as bigint) as held_cpu_millis,
        cast(coalesce(sum(h.memory_bytes), 0) as bigint) as held_memory_bytes,
        cast(coalesce(sum(h.disk_bytes), 0) as bigint) as held_disk_bytes
      from machines m
        join tenants t on t.id = m.tenant_id
        left join holds h on h.machine_id = m.id and h.released_at is null
-     where ($1 is null or m.region = $1)
-     group by m.id, t.name order by m.id`,
-    [args.region],
+     where m.id > $1 and ($2 = '' or m.tenant_id = $2 or m.sharing = 'community')
+     group by m.id, t.name order by m.id limit $3`,
+    [args.after, args.tenant_id ?? '', args.limit],
   );
 
-/** Who holds something of which machine: pairs of machine and workload name. */
-export const listHolders: Query<
-  Record<string, never>,
-  (Row & { machine_id: string; tenant_id: string; name: string })[]
-> = (sql) =>
+export type InventoryRow = Row & { id: string; inventory: string | null };
+
+/** Inventories of some machines. */
+export const readInventories: Query<{ ids: string[] }, InventoryRow[]> = async (sql, args) =>
+  args.ids.length === 0
+    ? []
+    : sql.all(`select id, inventory from machines where id ${sql.in(args.ids, 1)}`, args.ids);
+
+export type HolderRow = Row & { machine_id: string; name: string };
+
+/** What of a tenant holds something of which machine: pairs of machine and workload name. */
+export const listHolders: Query<{ tenant_id: string }, HolderRow[]> = (sql, args) =>
   sql.all(
-    `select h.machine_id, w.tenant_id, w.name from holds h join workloads w on w.id = h.workload_id
-     where h.released_at is null order by h.machine_id, h.created_at limit 5000`,
+    `select h.machine_id, w.name from holds h join workloads w on w.id = h.workload_id
+     where h.released_at is null and w.tenant_id = $1
+     order by h.machine_id, h.created_at, w.name limit 5000`,
+    [args.tenant_id],
   );
-
-/** Workloads that wait to be placed, in the order in which they are decided. */
-export const listWaiting: Query<
-  { now: number; limit: number },
-  (Row & {
-    id: string;
-    tenant_id: string;
-    state: 'pending' | 'queued';
-    spec: string;
-    code: string | null;
-    details: string;
-    revision: number;
-    not_before: number;
-  })[]
-> = (sql, args) =>
-  sql.all(
-    `select id, tenant_id, state, spec, code, details, revision, not_before from workloads
-     where state in ('pending', 'queued') and not_before <= $1
-     order by created_at, id limit $2`,
-    [args.now, args.limit],
-  );
-
-/** When the next workload that backs off may be decided, or null. */
-export const nextAttempt: Query<{ now: number }, number | null> = async (sql, args) => {
-  const row = await sql.get<Row & { at: number | null }>(
-    `select min(not_before) as at from workloads
-     where state in ('pending', 'queued') and not_before > $1`,
-    [args.now],
-  );
-  return row?.at ?? null;
-};

@@ -4,9 +4,18 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { openTestStore, storeKinds } from '../../test/lib/rig.ts';
-import { beginStory, eventsOf, type Story, take, workloadsOf } from '../../test/lib/store-model.ts';
+import {
+  beginStory,
+  eventsOf,
+  greet,
+  type Story,
+  take,
+  workloadsOf,
+} from '../../test/lib/store-model.ts';
 import type { ReasonCode } from '../core/reasons.ts';
-import { listWaiting, nextAttempt } from './machines.ts';
+import { listWaiting, nextAttempt, queueFingerprint } from './queue.ts';
+
+const start = { created_at: -1, id: '' };
 
 for (const kind of storeKinds) {
   describe(`the queue on a store in ${kind}`, () => {
@@ -23,14 +32,15 @@ for (const kind of storeKinds) {
       });
 
     inStory('figures that change all the time do not flood the timeline', async (story) => {
-      for (let round = 0; round < 20; round += 1) {
+      assert.deepEqual(await queue(story, 'machine_busy', { free: '0 GiB' }), { queued: 1 });
+      for (let round = 1; round < 20; round += 1) {
         assert.deepEqual(await queue(story, 'machine_busy', { free: `${round} GiB` }), {
-          queued: 1,
+          queued: 0,
         });
       }
       const [row] = await workloadsOf(story.store);
       assert.equal(row?.state, 'queued');
-      assert.deepEqual(JSON.parse(row?.details ?? ''), { free: '19 GiB' });
+      assert.deepEqual(JSON.parse(row?.details ?? ''), { free: '0 GiB' });
       assert.equal((await eventsOf(story.store, row?.id ?? '')).length, 2);
     });
 
@@ -58,11 +68,79 @@ for (const kind of storeKinds) {
       const text = 'update workloads set not_before = $1 where id = $2';
       await story.store.transact('write', { text, params: [5000, row?.id ?? ''] });
       const waiting = async (now: number) =>
-        (await story.store.read(listWaiting, { now, limit: 10 })).length;
+        (await story.store.read(listWaiting, { now, after: start, limit: 10 })).length;
       assert.deepEqual([await waiting(4999), await waiting(5000)], [0, 1]);
       assert.equal(await story.store.read(nextAttempt, { now: 4999 }), 5000);
       assert.equal(await story.store.read(nextAttempt, { now: 5000 }), null);
     });
+
+    inStory('one that changed meanwhile is passed over, the others are queued', async (story) => {
+      await take(story, { do: 'launch', which: 0, clock_ms: 1 });
+      const [first, second] = await workloadsOf(story.store);
+      await take(story, { do: 'stop', which: 0, clock_ms: 1 });
+      const members = [first, second].map((row) => ({
+        workload_id: row?.id ?? '',
+        revision: row?.revision ?? 0,
+      }));
+      const cause = { now: story.clock.now(), actor: 'controller', request_id: null };
+      const why = { code: 'machine_busy' as const, details: {} };
+      const done = await story.store.transact('queueWorkloads', { members, ...why, ...cause });
+      assert.deepEqual(done, { queued: 1 });
+      const states = (await workloadsOf(story.store)).map((row) => row.state);
+      assert.deepEqual(states, ['stopped', 'queued']);
+    });
+
+    inStory('a further reason keeps the moment since when it waits', async (story) => {
+      await queue(story, 'machine_busy', {});
+      const [before] = await workloadsOf(story.store);
+      story.clock.stepWall(1000);
+      await queue(story, 'machine_offline', {});
+      const [row] = await workloadsOf(story.store);
+      assert.equal(row?.state_since, before?.state_since);
+    });
+
+    inStory('what waits is read in pages, each once, with what it asks', async (story) => {
+      for (let count = 0; count < 4; count += 1) {
+        await take(story, { do: 'launch', which: 0, clock_ms: count % 2 });
+      }
+      const seen: string[] = [];
+      let after = start;
+      for (;;) {
+        const now = story.clock.now();
+        const rows = await story.store.read(listWaiting, { now, after, limit: 2 });
+        const last = rows.at(-1);
+        if (last === undefined) break;
+        seen.push(...rows.map((row) => row.id));
+        assert.equal(JSON.parse(last.ask).cpu_millis, 1000);
+        after = last;
+      }
+      const all = (await workloadsOf(story.store)).map((row) => row.id);
+      assert.deepEqual(seen.toSorted(), all.toSorted());
+    });
+
+    inStory('of a row from before asks were kept, the spec says what it asks', async (story) => {
+      await story.store.transact('write', { text: "update workloads set ask = ''", params: [] });
+      const now = story.clock.now();
+      const [row] = await story.store.read(listWaiting, { now, after: start, limit: 2 });
+      assert.equal(JSON.parse(row?.ask ?? '{}').cpu_millis, 1000);
+    });
+
+    inStory(
+      'the fingerprint is another one after each change that admission cares for',
+      async (story) => {
+        const now = story.clock.now();
+        const print = () => story.store.read(queueFingerprint, { now });
+        const prints = [await print()];
+        assert.equal(await print(), prints[0]);
+        for (const what of ['launch', 'place', 'launch', 'stop'] as const) {
+          await take(story, { do: what, which: 1, clock_ms: 1 });
+          prints.push(await print());
+        }
+        await greet(story.store, story.ids.machine_id, story.clock);
+        prints.push(await print());
+        assert.equal(new Set(prints).size, prints.length);
+      },
+    );
   });
 }
 
@@ -73,9 +151,8 @@ async function queue(
   revision?: number,
 ) {
   const [row] = await workloadsOf(store);
-  return store.transact('queueWorkload', {
-    workload_id: row?.id ?? '',
-    revision: revision ?? row?.revision ?? 0,
+  return store.transact('queueWorkloads', {
+    members: [{ workload_id: row?.id ?? '', revision: revision ?? row?.revision ?? 0 }],
     code,
     details,
     now: clock.now(),

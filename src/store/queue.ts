@@ -2,35 +2,91 @@
  * The queue: what waits, and why. A workload that is valid but finds no room is queued with a
  * reason.
  *
- * Invariants: the first wait is a state change with its event; a later change of reason updates
- * what is shown without flooding the timeline (holders and free amounts change all the time).
+ * Invariants: the first wait, and each wait for another reason, is an event of the timeline; what
+ * changes within a reason (who holds a machine, how much is free) is told by the controller and
+ * never written; one that changed meanwhile is passed over, the others are queued.
  */
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
-import type { Sql } from './sql.ts';
+import type { Query, Row, Sql } from './sql.ts';
 
 export type QueueArgs = Cause & {
-  workload_id: string;
-  revision: number;
+  /** At most 100. */
+  members: { workload_id: string; revision: number }[];
   code: ReasonCode;
   details: Details;
 };
 
-export async function queueWorkload(sql: Sql, args: QueueArgs): Promise<{ queued: number }> {
-  const row = await sql.get<WorkloadRow>(
-    `select * from workloads where id = $1 and revision = $2 and state in ('pending', 'queued')
-       ${sql.forUpdate}`,
-    [args.workload_id, args.revision],
-  );
-  if (row === undefined) return { queued: 0 };
-  if (row.state === 'queued' && row.code === args.code) {
-    const queued = await sql.run(
-      'update workloads set details = $1, revision = revision + 1 where id = $2',
-      [JSON.stringify(args.details), row.id],
-    );
-    return { queued };
-  }
+export async function queueWorkloads(sql: Sql, args: QueueArgs): Promise<{ queued: number }> {
   const { code, details } = args;
-  await moveWorkload(sql, row, { event: 'queue', code, details }, args);
-  return { queued: 1 };
+  let queued = 0;
+  for (const { workload_id, revision } of args.members) {
+    const row = await sql.get<WorkloadRow>(
+      `select * from workloads where id = $1 and revision = $2 and state in ('pending', 'queued')
+         ${sql.forUpdate}`,
+      [workload_id, revision],
+    );
+    if (row === undefined || (row.state === 'queued' && row.code === code)) continue;
+    await moveWorkload(sql, row, { event: 'queue', code, details }, args);
+    queued += 1;
+  }
+  return { queued };
 }
+
+export type WaitingRow = Row & {
+  id: string;
+  tenant_id: string;
+  creator_id: string;
+  state: 'pending' | 'queued';
+  /** What it asks, as text; of rows from before this was kept, the whole spec. */
+  ask: string;
+  code: string | null;
+  revision: number;
+  created_at: number;
+  state_since: number;
+};
+
+export type WaitingPage = { now: number; after: { created_at: number; id: string }; limit: number };
+
+/** A page of the workloads that may be placed now, oldest first. */
+export const listWaiting: Query<WaitingPage, WaitingRow[]> = (sql, args) =>
+  sql.all(
+    `select id, tenant_id, creator_id, state, case when ask = '' then spec else ask end as ask,
+       code, revision, created_at, state_since from workloads
+     where state in ('pending', 'queued') and not_before <= $1 and (created_at, id) > ($2, $3)
+     order by created_at, id limit $4`,
+    [args.now, args.after.created_at, args.after.id, args.limit],
+  );
+
+/** When the next workload that backs off may be decided, or null. */
+export const nextAttempt: Query<{ now: number }, number | null> = async (sql, args) => {
+  const row = await sql.get<Row & { at: number | null }>(
+    `select min(not_before) as at from workloads
+     where state in ('pending', 'queued') and not_before > $1`,
+    [args.now],
+  );
+  return row?.at ?? null;
+};
+
+/**
+ * A text that is another one whenever something that admission looks at may have changed: what
+ * waits, what is held, what machines offer.
+ */
+export const queueFingerprint: Query<{ now: number }, string> = async (sql, args) => {
+  const waiting = await sql.get(
+    `select count(*) as count, cast(coalesce(sum(revision), 0) as bigint) as revisions,
+       cast(coalesce(sum(event_at), 0) as bigint) as moments,
+       cast(coalesce(sum(case when not_before > $1 then 1 else 0 end), 0) as bigint) as resting
+     from workloads where state in ('pending', 'queued')`,
+    [args.now],
+  );
+  const machines = await sql.get(
+    `select count(*) as count, cast(coalesce(sum(inventory_revision), 0) as bigint) as revisions,
+       cast(coalesce(sum(generation), 0) as bigint) as generations from machines`,
+  );
+  const holds = await sql.get(
+    `select count(*) as count, cast(coalesce(sum(created_at), 0) as bigint) as moments
+     from holds where released_at is null`,
+  );
+  return JSON.stringify([waiting, machines, holds]);
+};

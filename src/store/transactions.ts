@@ -14,9 +14,12 @@ import {
 import { forgetIdempotencyKeys } from './idempotency.ts';
 import { createInvitation, redeemInvitation, revokeInvitation } from './invitations.ts';
 import { createKey, revokeKey } from './keys.ts';
+import { startLedgerClock } from './ledger-clock.ts';
 import { addMachine, greetMachine, updateInventory } from './machines.ts';
 import { rehashPassword, resetPassword, setPassword } from './passwords.ts';
 import { queueWorkloads } from './queue.ts';
+import { proveRunning } from './proofs.ts';
+import { setQuota } from './quota-limits.ts';
 import { applyReport, placeWorkload } from './runs.ts';
 import { noteDeploymentKey, removeSecret, resealSecret, setSecret } from './secrets.ts';
 import { revokeSession, revokeSessions, signInByPassword } from './sessions.ts';
@@ -46,6 +49,7 @@ export const transactions = {
   noteDeploymentKey,
   openSession,
   placeWorkload,
+  proveRunning,
   queueWorkloads,
   redeemInvitation,
   rehashPassword,
@@ -60,11 +64,13 @@ export const transactions = {
   revokeSessions,
   revokeToken,
   setPassword,
+  setQuota,
   setSecret,
   setTenantDisabled,
   setUp,
   setUserRole,
   signInByPassword,
+  startLedgerClock,
   startWorkload,
   stopWorkload,
   touchSession,

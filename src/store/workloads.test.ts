@@ -18,7 +18,7 @@ import {
 import { makeId } from '../core/ids.ts';
 import type { WorkloadSpec } from '../core/workload.ts';
 import type { WorkloadRow } from './events.ts';
-import { findWorkload, listWorkloads, type PageArgs, placesBefore } from './workloads.ts';
+import { findWorkload, listWorkloads, type PageArgs } from './workloads.ts';
 
 const runs = { memory: 60, file: 8 };
 
@@ -149,17 +149,6 @@ for (const kind of storeKinds) {
       }
       assert.equal(new Set(seen).size, seen.length);
       assert.deepEqual(seen, before.toReversed());
-    });
-
-    inStory('places in the queue are counted in the order of arrival', async (story) => {
-      for (let count = 0; count < 3; count += 1) {
-        story.clock.stepWall(1);
-        await launch(story, null);
-      }
-      const rows = await workloadsOf(story.store);
-      const places = [];
-      for (const row of rows) places.push(await story.store.read(placesBefore, row));
-      assert.deepEqual(places, [0, 1, 2]);
     });
   });
 }

@@ -15,6 +15,8 @@ import { type Api, createApi } from '../../src/controlplane/api.ts';
 import type { ApiDeps } from '../../src/controlplane/api-deps.ts';
 import { createProofs } from '../../src/controlplane/auth/proofs.ts';
 import { type Controller, createController } from '../../src/controlplane/controller.ts';
+import { createMachineViews } from '../../src/controlplane/machine-views.ts';
+import { createQueueView } from '../../src/controlplane/queue-view.ts';
 import { openSecrets } from '../../src/controlplane/secrets.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { makeToken } from '../../src/core/token.ts';
@@ -232,8 +234,12 @@ export async function createRig(options: { kind?: StoreKind; wrap?: Wrap } = {})
   };
   const einsora = store as unknown as EinsoraStore;
   const sync = createSync({ store: einsora, clock, log, presence, changed: wakeController });
+  const machines = createMachineViews({ store: einsora, presence });
+  const queue = createQueueView();
+  const uses = async () => [];
   const apiDeps: ApiDeps = {
     ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
+    ...{ machines, queue },
     proofs: createProofs({ store: einsora, clock, random, data_dir: folder }),
     secrets: await openSecrets({ store: einsora, clock, random, data_dir: folder }),
     backend: {
@@ -259,7 +265,8 @@ export async function createRig(options: { kind?: StoreKind; wrap?: Wrap } = {})
     token: operator.token,
     startController() {
       const placed = () => sync.wake();
-      const made = createController({ store: einsora, clock, log, presence, placed });
+      const parts = { store: einsora, clock, log, presence, machines, queue, uses };
+      const made = createController({ ...parts, placed });
       controllers.push(made);
       return made;
     },

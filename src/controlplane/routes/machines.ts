@@ -5,16 +5,15 @@ import { routes } from '../../contract/routes.ts';
 import { classes, modelMemoryBytes, models, smallestClass } from '../../core/catalog.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
-import { machineList } from '../machine-views.ts';
 
 export function machineRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.listMachines, async (c) => {
     const { tenant_id } = c.get('principal');
-    return c.json({ items: await machineList(deps.store, deps.presence, tenant_id) }, 200);
+    return c.json({ items: await deps.machines.list(tenant_id) }, 200);
   });
 
   app.openapi(routes.showCatalog, async (c) => {
-    const machines = await machineList(deps.store, deps.presence, c.get('principal').tenant_id);
+    const machines = await deps.machines.list(c.get('principal').tenant_id);
     return c.json(
       {
         classes: classes.map(({ name, accelerator, delivery, cpu_millis, memory_bytes }) => ({

@@ -42,7 +42,7 @@ given('a launch is recorded with every default filled in, and wakes admission', 
       gpu_class: 'cpu-1c-2g',
       cpu_millis: 1000,
       memory_bytes: 2 * gib,
-      queue_place: 1,
+      queue_place: null,
       url: 'http://localhost:4600/v1',
     },
   );

@@ -14,12 +14,12 @@ import {
   type ChangeResult,
   currentRuns,
   findWorkload,
+  type LaunchResult,
   listWorkloads,
 } from '../../store/workloads.ts';
 import { actionOf } from '../action.ts';
 import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
-import { machineViews } from '../machine-views.ts';
 import { completeSpec } from '../request-spec.ts';
 import { eventView, planView, workloadView, workloadViews } from '../workload-views.ts';
 
@@ -32,8 +32,8 @@ export function workloadRoutes(app: Api, deps: ApiDeps): void {
 function launchRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.plan, async (c) => {
     const asked = completeSpec(c.req.valid('json'), deps.fileBytes);
-    const machines = await machineViews(deps.store, deps.presence, null);
-    return c.json(planView(asked, c.get('principal').tenant_id, machines), 200);
+    const { tenant_id } = c.get('principal');
+    return c.json(planView(asked, tenant_id, await deps.machines.forPlan(tenant_id)), 200);
   });
 
   app.openapi(routes.launch, async (c) => {
@@ -54,7 +54,7 @@ function launchRoutes(app: Api, deps: ApiDeps): void {
       action: actionOf(deps, c),
     });
     const result = unwrap(launched);
-    if (!result.ok) throw new EinsoraError(result.code, { name: spec.name });
+    if (!result.ok) throw refused(result, spec.name);
     deps.wakeController();
     return c.json(await workloadView(deps, result.row), 201);
   });
@@ -63,10 +63,7 @@ function launchRoutes(app: Api, deps: ApiDeps): void {
 function changeRoutes(app: Api, deps: ApiDeps): void {
   const answer = async (workload: string, done: Idempotent<ChangeResult>) => {
     const result = unwrap(done);
-    if (!result.ok) {
-      const what = result.code === 'not_found' ? `workload ${workload}` : workload;
-      throw new EinsoraError(result.code, { what, name: workload });
-    }
+    if (!result.ok) throw refused(result, workload);
     deps.wakeController();
     deps.wakeAgents();
     return workloadView(deps, result.row);
@@ -135,6 +132,14 @@ function readRoutes(app: Api, deps: ApiDeps): void {
   });
 }
 
+type Refused = Extract<LaunchResult | ChangeResult, { ok: false }>;
+
+function refused(result: Refused, name: string): EinsoraError {
+  if (result.code === 'quota_exceeded') return new EinsoraError(result.code, result.details);
+  const what = result.code === 'not_found' ? `workload ${name}` : name;
+  return new EinsoraError(result.code, { what, name });
+}
+
 /** The workload that the path names; another tenant's looks like none. */
 export async function found(
   deps: ApiDeps,
@@ -167,6 +172,7 @@ function changeArgs(deps: ApiDeps, c: Context<ApiEnv>): ChangeArgs {
     actor: `user:${user_name}`,
     request_id: c.env.facts.request_id,
     now: deps.clock.now(),
+    mono: deps.clock.monotonic(),
     idempotency: idempotencyOf(c, null),
     action: actionOf(deps, c),
   };

@@ -1,0 +1,28 @@
+/**
+ * The queue as the last pass of the controller left it: whose turn is next, and why each waits.
+ *
+ * Invariants: in memory only, for showing; a restart forgets it and the next pass tells it again;
+ * nothing is decided by it.
+ */
+import type { WaitReason } from '../core/placement-index.ts';
+
+export type QueueView = {
+  /** 1 is next; null for what the last pass did not see waiting. */
+  place(workload_id: string): number | null;
+  /** Why it waits, with the figures of the last pass. */
+  reason(workload_id: string): WaitReason | null;
+  replace(standings: ReadonlyMap<string, Standing>): void;
+};
+
+export type Standing = { place: number; reason: WaitReason };
+
+export function createQueueView(): QueueView {
+  let standings: ReadonlyMap<string, Standing> = new Map();
+  return {
+    place: (workload_id) => standings.get(workload_id)?.place ?? null,
+    reason: (workload_id) => standings.get(workload_id)?.reason ?? null,
+    replace: (latest) => {
+      standings = latest;
+    },
+  };
+}
