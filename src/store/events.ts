@@ -5,8 +5,11 @@
  * numbers have no gap and their times never decrease, whatever the clock does; a note leaves the
  * state as it is; nothing else writes `workloads.state`.
  */
+import { formatDuration } from '../core/format.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
-import { nextState, type State, type StateEvent } from '../core/states.ts';
+import { isMetered, nextState, type State, type StateEvent } from '../core/states.ts';
+import { closeMetered, openInterval } from './ledger.ts';
+import { step_noticed_ms } from './ledger-clock.ts';
 import type { Query, Row, Sql, SqlValue } from './sql.ts';
 
 export type Cause = {
@@ -14,6 +17,10 @@ export type Cause = {
   /** Who or what did it: `user:<name>`, `controller`, `machine:<name>`. */
   actor: string;
   request_id: string | null;
+  /** The same instant on the control plane's monotonic clock, for the ledger (ledger-clock.ts). */
+  mono?: number;
+  /** Which change of the store this is, for those who follow them; none unless given. */
+  change?: number;
 };
 
 export type WorkloadRow = Row & {
@@ -36,6 +43,12 @@ export type WorkloadRow = Row & {
   not_before: number;
   created_at: number;
   state_since: number;
+  gpu_class: string;
+  gpu_count: number;
+  cpu_millis: number;
+  memory_bytes: number;
+  disk_bytes: number;
+  ask: string;
 };
 
 export type Move = {
@@ -72,7 +85,7 @@ export async function moveWorkload(
   const moved = await sql.get<WorkloadRow>(
     `update workloads set state = $1, intent = $2, park_cause = $3, code = $4, details = $5,
        revision = revision + 1, run_epoch = $6, event_number = $7, attempts = $8, not_before = $9,
-       state_since = $10, event_at = $10
+       state_since = $13, event_at = $10
      where id = $11 and revision = $12 returning *`,
     [
       to,
@@ -87,6 +100,7 @@ export async function moveWorkload(
       at,
       row.id,
       row.revision,
+      to === row.state ? row.state_since : at,
     ],
   );
   if (moved === undefined) throw new Error(`conflict: workload ${row.id} changed meanwhile`);
@@ -98,7 +112,25 @@ export async function moveWorkload(
     code: move.code,
     details: JSON.stringify({ ...move.details, ...move.extra }),
   });
-  return moved;
+  return measure(sql, row, moved, cause);
+}
+
+/** The ledger's part of a move (ADR-0029): metered is what happens between two of them. */
+async function measure(
+  sql: Sql,
+  before: WorkloadRow,
+  moved: WorkloadRow,
+  cause: Cause,
+): Promise<WorkloadRow> {
+  const run = { workload_id: moved.id, replica: 0, run_epoch: moved.run_epoch };
+  if (!isMetered(before.state) && isMetered(moved.state)) {
+    await openInterval(sql, 'metered', run, moved, moved.event_at, cause);
+  }
+  if (!isMetered(before.state) || isMetered(moved.state)) return moved;
+  const { stepped_ms } = await closeMetered(sql, run, cause);
+  if (Math.abs(stepped_ms) <= step_noticed_ms) return moved;
+  const details = { moved: `${stepped_ms < 0 ? '-' : '+'}${formatDuration(Math.abs(stepped_ms))}` };
+  return noteWorkload(sql, moved, { code: 'clock_stepped', details }, cause);
 }
 
 /** Records a decision that leaves the state as it was, and returns the new row. */
@@ -151,6 +183,7 @@ export type EventRow = Row & {
   details: string;
   actor: string;
   request_id: string | null;
+  change: number;
 };
 
 /** A page of a timeline, oldest first, after event number `after`. */
@@ -174,8 +207,8 @@ async function insertEvent(
 ): Promise<void> {
   await sql.run(
     `insert into workload_events (workload_id, number, at, kind, event, from_state, to_state, code,
-       details, actor, request_id)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+       details, actor, request_id, change)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
     [
       workload_id,
       number,
@@ -188,6 +221,7 @@ async function insertEvent(
       event.details,
       cause.actor,
       cause.request_id,
+      cause.change ?? 0,
     ],
   );
 }

@@ -9,6 +9,10 @@ import { judgeReport, type Verdict } from '../core/judge.ts';
 import type { RunExit } from '../core/run.ts';
 import type { Amounts, Placement, WorkloadSpec } from '../core/workload.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
+import { closeHeld, correctMetered, openInterval } from './ledger.ts';
+import { steadyOf } from './ledger-clock.ts';
+import { proveMachine } from './proofs.ts';
+import { withClaims } from './quotas.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
 export type RunRow = Row & {
@@ -22,6 +26,8 @@ export type RunRow = Row & {
   wanted: 'run' | 'park' | 'remove';
   observed: 'present' | 'absent' | 'unknown';
   proven_at: number | null;
+  /** The last proof that it executed, on the ledger's clock. */
+  proven_steady: number | null;
   ready_at: number | null;
   ended_at: number | null;
   exit: string | null;
@@ -51,6 +57,7 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
   );
   if (unproven !== undefined) return { outcome: 'changed_meanwhile' };
   const asked = JSON.parse(row.spec) as WorkloadSpec;
+  await withClaims(sql, row);
   const machine_id = args.placement.machine_id;
   if (!(await hasRoom(sql, machine_id, asked))) return { outcome: 'no_room' };
   const run_epoch = row.run_epoch + 1;
@@ -72,6 +79,8 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
     args,
   );
   if (placed === null) throw new Error(`placing was refused in ${row.state}`);
+  const run = { workload_id: row.id, replica: 0, run_epoch };
+  await openInterval(sql, 'held', run, row, placed.event_at, args);
   return { outcome: 'placed' };
 }
 
@@ -134,6 +143,11 @@ export type ReportArgs = Cause & {
   machine_id: string;
   machine_name: string;
   observed: ReportedRun[];
+  /**
+   * When the same agent last said what the store has of its runs, on the control plane's monotonic
+   * clock: what runs was proven to run until then.
+   */
+  heard_mono?: number | null;
 };
 
 export type ReportedRun = {
@@ -146,11 +160,14 @@ export type ReportedRun = {
   reason: string | null;
   details: Record<string, string | number | boolean | null>;
   log_tail: string | null;
+  /** How long ago it ended, by the agent's monotonic clock; unknown where it did not see it. */
+  ended_ago_ms?: number | null | undefined;
 };
 
 /** Applies what a machine reports of its runs. A repeat changes nothing. */
 export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed: number }> {
   let changed = 0;
+  await proveHeard(sql, args);
   for (const observed of args.observed) {
     const run = await sql.get<RunRow>(
       `select * from runs where workload_id = $1 and replica = $2 and run_epoch = $3
@@ -162,6 +179,7 @@ export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed
       run.workload_id,
     ]);
     if (row === undefined) continue;
+    await proveRun(sql, args, run, observed);
     const verdict = judgeReport(
       { ...run, current: run.run_epoch === row.run_epoch },
       row,
@@ -173,6 +191,36 @@ export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed
     await applyVerdict(sql, args, run, row, observed, verdict);
   }
   return { changed };
+}
+
+async function proveHeard(sql: Sql, args: ReportArgs): Promise<void> {
+  if (args.heard_mono === undefined || args.heard_mono === null) return;
+  const steady = await steadyOf(sql, { now: args.now, mono: args.heard_mono });
+  await proveMachine(sql, args.machine_id, steady);
+}
+
+/**
+ * What a report proves of one run for the ledger: that it runs now, or that it ran until it ended.
+ * An interval that was closed for want of proof is corrected by it.
+ */
+async function proveRun(
+  sql: Sql,
+  args: ReportArgs,
+  run: RunRow,
+  observed: ReportedRun,
+): Promise<void> {
+  if (run.ended_at !== null) return; // an older word: its end is proven
+  const ended = observed.state !== 'ready' && observed.state !== 'preparing';
+  const ago_ms = ended ? observed.ended_ago_ms : 0;
+  if (ago_ms === undefined || ago_ms === null || observed.state === 'unknown') return;
+  if (run.ready_at === null && observed.state !== 'ready') return;
+  const steady = (await steadyOf(sql, args)) - Math.max(0, Math.floor(ago_ms));
+  await sql.run(
+    `update runs set proven_steady = $4 where workload_id = $1 and replica = $2 and run_epoch = $3
+       and (proven_steady is null or proven_steady < $4)`,
+    [run.workload_id, run.replica, run.run_epoch, steady],
+  );
+  await correctMetered(sql, run, steady);
 }
 
 async function applyVerdict(
@@ -208,6 +256,7 @@ async function applyVerdict(
          and run_epoch = $3 and released_at is null`,
       [...key, args.now],
     );
+    await closeHeld(sql, run, args);
   }
   if (removed_at !== null || wanted !== run.wanted) {
     await sql.run('update machines set generation = generation + 1 where id = $1', [

@@ -5,11 +5,13 @@
  * is stopped at once, in the same transaction; a launch is recorded once per Idempotency-Key;
  * another tenant's workload is not found.
  */
+import { askText } from '../core/ask.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import type { WorkloadSpec } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
 import { insertFirstEvent, moveWorkload, type WorkloadRow } from './events.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
+import { refuseClaim, withClaims } from './quotas.ts';
 import { bumpMachinesOf, type RunRow } from './runs.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
@@ -28,7 +30,12 @@ export type LaunchArgs = {
   action?: Action;
 };
 
-export type LaunchResult = { ok: true; row: WorkloadRow } | { ok: false; code: 'name_taken' };
+export type LaunchResult =
+  | { ok: true; row: WorkloadRow }
+  | { ok: false; code: 'name_taken' }
+  | OverQuota;
+
+export type OverQuota = { ok: false; code: 'quota_exceeded'; details: Details };
 
 /** Records a workload as pending, with the first event of its timeline. */
 export function launchWorkload(sql: Sql, args: LaunchArgs): Promise<Idempotent<LaunchResult>> {
@@ -42,13 +49,16 @@ async function insertWorkload(sql: Sql, args: LaunchArgs): Promise<LaunchResult>
   if (!args.name_is_free && (await isTaken(sql, args.tenant_id, name))) {
     return { ok: false, code: 'name_taken' };
   }
+  const claim = { ...args, ...args.spec, gpu_class: args.spec.gpu_class ?? '' };
+  const over = await refuseClaim(sql, claim, '');
+  if (over !== null) return { ok: false, code: 'quota_exceeded', details: over };
   const who = args.actor.replace(/^user:/, '');
   const rows = await sql.all<WorkloadRow>(
     `insert into workloads (id, tenant_id, creator_id, name, kind, spec, state, intent, park_cause,
        code, details, revision, run_epoch, event_number, event_at, attempts, not_before, created_at,
-       state_since)
+       state_since, ask, gpu_class, gpu_count, cpu_millis, memory_bytes, disk_bytes)
      values ($1, $2, $3, $4, $5, $6, 'pending', 'running', 'none', 'waiting_for_placement', $7,
-       1, 0, 1, $8, 0, 0, $8, $8)
+       1, 0, 1, $8, 0, 0, $8, $8, $9, $10, $11, $12, $13, $14)
      returning *`,
     [
       args.id,
@@ -59,6 +69,9 @@ async function insertWorkload(sql: Sql, args: LaunchArgs): Promise<LaunchResult>
       JSON.stringify({ ...args.spec, name }),
       JSON.stringify({ who }),
       args.now,
+      askText(args.spec),
+      ...[claim.gpu_class, claim.gpu_count],
+      ...[claim.cpu_millis, claim.memory_bytes, claim.disk_bytes],
     ],
   );
   const row = rows[0];
@@ -97,6 +110,8 @@ export type ChangeArgs = {
   actor: string;
   request_id: string;
   now: number;
+  /** The same instant on the monotonic clock, for the ledger. */
+  mono?: number;
   idempotency: IdempotencyKey;
   /** Given by the API; recorded in the activity log where anything changed. */
   action?: Action;
@@ -104,7 +119,8 @@ export type ChangeArgs = {
 
 export type ChangeResult =
   | { ok: true; row: WorkloadRow }
-  | { ok: false; code: 'not_found' | 'already_deleted' };
+  | { ok: false; code: 'not_found' | 'already_deleted' }
+  | OverQuota;
 
 export function stopWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<ChangeResult>> {
   return change(sql, args, async (row, why) => {
@@ -126,6 +142,8 @@ export function startWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<Ch
     if (row.state === 'deleting') return null;
     if (row.state === 'stopping') return setIntent(sql, row, 'running');
     if (row.state !== 'stopped' && row.state !== 'failed') return row;
+    const over = await refuseClaim(sql, await withClaims(sql, row), row.id);
+    if (over !== null) return { ok: false, code: 'quota_exceeded', details: over };
     const set = { intent: 'running', park_cause: 'none', attempts: 0, not_before: 0 } as const;
     return moveWorkload(sql, row, { event: 'start', set, ...why }, args);
   });
@@ -148,11 +166,14 @@ export function deleteWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<C
 
 type Why = { code: ReasonCode; details: Details };
 
-/** Finds, changes, and answers `already_deleted` where the change was refused. */
+/**
+ * Finds, changes, and answers `already_deleted` where the table of states refused it (null), or
+ * what else refused it.
+ */
 function change(
   sql: Sql,
   args: ChangeArgs,
-  action: (row: WorkloadRow, why: Why) => Promise<WorkloadRow | null>,
+  action: (row: WorkloadRow, why: Why) => Promise<WorkloadRow | OverQuota | null>,
 ): Promise<Idempotent<ChangeResult>> {
   return once(sql, args.idempotency, args.now, async (): Promise<ChangeResult> => {
     const row = await findWorkload(sql, args);
@@ -161,12 +182,17 @@ function change(
     const who = args.actor.replace(/^user:/, '');
     const changed = await action(row, { code: 'asked_by_user', details: { who } });
     if (changed === null) return { ok: false, code: 'already_deleted' };
+    if (isOverQuota(changed)) return changed;
     if (changed.revision !== row.revision) {
       const details = { name: row.name };
       await recordAction(sql, args.action, { target: `workload:${row.id}`, details });
     }
     return { ok: true, row: changed };
   });
+}
+
+function isOverQuota(changed: WorkloadRow | OverQuota): changed is OverQuota {
+  return 'ok' in changed;
 }
 
 async function setIntent(
@@ -252,19 +278,6 @@ export const currentRuns: Query<
            where r.workload_id ${sql.in(args.workload_ids, 1)} and r.removed_at is null`,
         args.workload_ids,
       );
-
-/** How many wait before this one: 0 for the next. */
-export const placesBefore: Query<{ created_at: number; id: string }, number> = async (
-  sql,
-  args,
-) => {
-  const found = await sql.get<Row & { count: number }>(
-    `select count(*) as count from workloads
-     where state in ('pending', 'queued') and (created_at, id) < ($1, $2)`,
-    [args.created_at, args.id],
-  );
-  return found?.count ?? 0;
-};
 
 /** Names of what has a run that is not proven gone. */
 export const listRunningNames: Query<Record<string, never>, string[]> = async (sql) => {

@@ -14,6 +14,7 @@ import type { Log } from '../../lib/log.ts';
 import { createSignal, type Signal } from '../../lib/signal.ts';
 import { readIdentity } from '../../store/accounts.ts';
 import { findMachine } from '../../store/machines.ts';
+import type { MachineProof } from '../../store/proofs.ts';
 import { runsOfMachine } from '../../store/runs.ts';
 import type { EinsoraStore } from '../../store/transactions.ts';
 import type { Presence } from './presence.ts';
@@ -23,6 +24,8 @@ export type SyncHandler = {
   /** Null for a machine that is not known (any more). */
   hello(machine_id: string, hello: Hello): Promise<HelloReply | null>;
   sync(machine_id: string, report: Report, signal: AbortSignal): Promise<SyncReply>;
+  /** Until when each machine's agent said of its runs what the store has of them. */
+  proofs(): MachineProof[];
   /** Wakes held polls: something may have changed what machines should run. */
   wake(): void;
   close(): void;
@@ -43,6 +46,8 @@ type Session = {
   seq: number;
   /** What its last stored report proved. */
   applied: string;
+  /** When a report last said just that, on our monotonic clock. */
+  proven_mono: number | null;
   held: Signal;
   /** Number of its newest poll. */
   poll: number;
@@ -59,6 +64,7 @@ export function createSync(deps: SyncDeps): SyncHandler {
     hello: (machine_id, words) => hello(context, machine_id, words),
     sync: (machine_id, report, signal) => sync(context, machine_id, report, signal),
     wake,
+    proofs: () => proofsOf(context),
     close() {
       context.closed = true;
       wake();
@@ -83,7 +89,9 @@ async function hello(
   presence.heard(machine_id);
   sessions.get(machine_id)?.held.notify();
   const { agent_epoch } = greeted;
-  sessions.set(machine_id, { agent_epoch, seq: 0, applied: '', held: createSignal(), poll: 0 });
+  const held = createSignal();
+  const begun = { seq: 0, applied: '', proven_mono: null, poll: 0 };
+  sessions.set(machine_id, { ...begun, agent_epoch, held });
   changed();
   const { store_uuid, store_epoch } = await store.read(readIdentity, {});
   return { store_uuid, store_epoch, agent_epoch };
@@ -106,6 +114,12 @@ async function sync(
   return holdUntilChanged(context, machine_id, session, report.have_generation, signal);
 }
 
+function proofsOf({ sessions }: Context): MachineProof[] {
+  return [...sessions].flatMap(([machine_id, { proven_mono }]) =>
+    proven_mono === null ? [] : [{ machine_id, mono: proven_mono }],
+  );
+}
+
 async function applyReported(
   { store, clock, presence, changed }: Context,
   machine_id: string,
@@ -126,16 +140,23 @@ async function applyReported(
   }
   // Stages come and go without a write; what proves something is compared without them.
   const proof = JSON.stringify(report.observed.map((run) => ({ ...run, stages: [] })));
-  if (proof === session.applied) return;
+  const mono = clock.monotonic();
+  if (proof === session.applied) {
+    session.proven_mono = mono;
+    return;
+  }
   const applied = await store.transact('applyReport', {
     machine_id,
     machine_name,
     observed: report.observed,
     now: clock.now(),
+    mono,
+    heard_mono: session.proven_mono,
     actor: `machine:${machine_name}`,
     request_id: null,
   });
   session.applied = proof;
+  session.proven_mono = mono;
   if (applied.changed > 0) changed();
 }
 

@@ -1,0 +1,185 @@
+/**
+ * The ledger: who used how much for how long. An interval for each run and kind: `metered` while
+ * the workload is running, `held` while the run keeps something of its machine (ADR-0020, 0029).
+ *
+ * Invariants: an interval opens and closes in the transaction of the state's event; it is written
+ * once more, to close it, and never after (later knowledge is an entry of its own); one is open per
+ * run and kind; lengths follow the steady clock, positions the wall clock; intervals of one workload
+ * and kind do not overlap; what nobody proved is not metered: where the last proof of running is
+ * older than a lease, the interval ends there.
+ */
+import { limits } from '../contract/limits.ts';
+import { type Instant, steadyOf } from './ledger-clock.ts';
+import type { Row, Sql } from './sql.ts';
+
+export type LedgerKind = 'metered' | 'held';
+
+export type LedgerFields = {
+  workload_id: string;
+  replica: number;
+  run_epoch: number;
+  kind: LedgerKind;
+  /** 1 for the interval as it was measured, then corrections. */
+  entry: number;
+  sign: 1 | -1;
+  reason: 'measured' | 'ran_on';
+  tenant_id: string;
+  user_id: string;
+  machine_id: string;
+  placed_class: string;
+  gpu_count: number;
+  cpu_millis: number;
+  memory_bytes: number;
+  started_at: number;
+  started_steady: number;
+  /** Null while it is open. */
+  ended_at: number | null;
+  ended_steady: number | null;
+  /** `event`: its end was seen; `last_proof`: later it was not proven to run; `evidence`. */
+  ended_by: 'event' | 'last_proof' | 'evidence' | null;
+  /** When it was closed, which may be later than its end. */
+  closed_steady: number | null;
+};
+export type LedgerRow = Row & LedgerFields & { id: string };
+
+export type RunKeys = { workload_id: string; replica: number; run_epoch: number };
+type Owner = { tenant_id: string; creator_id: string };
+
+/** Opens the interval of a run at its event's time `at`; an open one stays as it is. */
+export async function openInterval(
+  sql: Sql,
+  kind: LedgerKind,
+  run: RunKeys,
+  owner: Owner,
+  at: number,
+  cause: Instant,
+): Promise<void> {
+  const keys = [run.workload_id, run.replica, run.run_epoch];
+  const facts = await sql.get<Row & Facts>(
+    `select r.machine_id, r.placed_class, w.gpu_count, h.cpu_millis, h.memory_bytes from runs r
+       join workloads w on w.id = r.workload_id
+       join holds h on h.workload_id = r.workload_id and h.replica = r.replica
+         and h.run_epoch = r.run_epoch and h.device = ''
+     where r.workload_id = $1 and r.replica = $2 and r.run_epoch = $3`,
+    keys,
+  );
+  if (facts === undefined) return; // without a run there is nothing to measure
+  const steady = await steadyOf(sql, cause);
+  const before = await sql.get<Row & { entry: number | null; ended_at: number | null }>(
+    `select cast(max(case when run_epoch = $3 then entry end) as bigint) as entry,
+       cast(max(ended_at) as bigint) as ended_at
+     from ledger where workload_id = $1 and replica = $2 and kind = $4`,
+    [...keys, kind],
+  );
+  const entry = (before?.entry ?? 0) + 1;
+  const started_at = Math.max(at, before?.ended_at ?? at);
+  await insertEntry(sql, {
+    ...{ ...run, kind, entry, sign: 1, reason: 'measured' },
+    ...{ tenant_id: owner.tenant_id, user_id: owner.creator_id, ...facts },
+    ...{ started_at, started_steady: steady },
+    ...{ ended_at: null, ended_steady: null, ended_by: null, closed_steady: null },
+  });
+}
+
+type Facts = Pick<
+  LedgerFields,
+  'machine_id' | 'placed_class' | 'gpu_count' | 'cpu_millis' | 'memory_bytes'
+>;
+
+/** Closes what a run held, now that it holds nothing any more. */
+export async function closeHeld(sql: Sql, run: RunKeys, cause: Instant): Promise<void> {
+  const open = await findOpen(sql, 'held', run);
+  if (open === undefined) return;
+  const steady = await steadyOf(sql, cause);
+  await close(sql, open, steady, 'event', steady);
+}
+
+/**
+ * Closes the metered interval of a run that left `running`: now where it was proven to run within
+ * the last lease, else where it was last proven. Returns how far the wall clock moved against the
+ * steady one meanwhile.
+ */
+export async function closeMetered(
+  sql: Sql,
+  run: RunKeys,
+  cause: Instant,
+): Promise<{ stepped_ms: number }> {
+  const open = await findOpen(sql, 'metered', run);
+  if (open === undefined) return { stepped_ms: 0 };
+  const steady = await steadyOf(sql, cause);
+  const proof = await sql.get<Row & { proven_steady: number | null }>(
+    'select proven_steady from runs where workload_id = $1 and replica = $2 and run_epoch = $3',
+    [run.workload_id, run.replica, run.run_epoch],
+  );
+  const proven = Math.max(open.started_steady, proof?.proven_steady ?? 0);
+  const is_fresh = steady - proven <= limits.machine_lease_ms;
+  await close(sql, open, is_fresh ? steady : proven, is_fresh ? 'event' : 'last_proof', steady);
+  return { stepped_ms: cause.now - open.started_at - (steady - open.started_steady) };
+}
+
+/**
+ * A run was seen running after all at `evidence` (steady), up to when its interval was closed: what
+ * is missing is added as an entry of its own. A repeat adds nothing.
+ */
+export async function correctMetered(sql: Sql, run: RunKeys, evidence: number): Promise<number> {
+  const rows = await sql.all<LedgerRow>(
+    `select * from ledger where workload_id = $1 and replica = $2 and run_epoch = $3
+       and kind = 'metered' order by entry`,
+    [run.workload_id, run.replica, run.run_epoch],
+  );
+  const last = rows.at(-1);
+  const measured = rows.filter(({ reason }) => reason === 'measured').at(-1);
+  if (last === undefined || measured?.ended_by !== 'last_proof') return 0;
+  const from = last.ended_steady ?? 0;
+  const missing = Math.min(evidence, measured.closed_steady ?? 0) - from;
+  if (missing <= 0 || last.ended_at === null) return 0;
+  await insertEntry(sql, {
+    ...last,
+    ...{ entry: last.entry + 1, reason: 'ran_on', sign: 1 },
+    ...{ started_at: last.ended_at, started_steady: from },
+    ...{ ended_at: last.ended_at + missing, ended_steady: from + missing },
+    ...{ ended_by: 'evidence', closed_steady: measured.closed_steady },
+  });
+  return missing;
+}
+
+function findOpen(sql: Sql, kind: LedgerKind, run: RunKeys): Promise<LedgerRow | undefined> {
+  return sql.get<LedgerRow>(
+    `select * from ledger where workload_id = $1 and replica = $2 and run_epoch = $3
+       and kind = $4 and ended_at is null`,
+    [run.workload_id, run.replica, run.run_epoch, kind],
+  );
+}
+
+async function close(
+  sql: Sql,
+  open: LedgerRow,
+  ended_steady: number,
+  ended_by: 'event' | 'last_proof',
+  closed_steady: number,
+): Promise<void> {
+  const length = Math.max(0, ended_steady - open.started_steady);
+  await sql.run(
+    `update ledger set ended_at = $2, ended_steady = $3, ended_by = $4, closed_steady = $5
+     where id = $1 and ended_at is null`,
+    [open.id, open.started_at + length, open.started_steady + length, ended_by, closed_steady],
+  );
+}
+
+async function insertEntry(sql: Sql, row: LedgerFields): Promise<void> {
+  const id = `${row.workload_id}.${row.replica}.${row.run_epoch}.${row.kind}.${row.entry}`;
+  await sql.run(
+    `insert into ledger (id, workload_id, replica, run_epoch, kind, entry, sign, reason, tenant_id,
+       user_id, machine_id, placed_class, gpu_count, cpu_millis, memory_bytes, started_at,
+       started_steady, ended_at, ended_steady, ended_by, closed_steady)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
+       $20, $21)
+     on conflict do nothing`,
+    [
+      ...[id, row.workload_id, row.replica, row.run_epoch, row.kind, row.entry, row.sign],
+      ...[row.reason, row.tenant_id, row.user_id, row.machine_id, row.placed_class],
+      ...[row.gpu_count, row.cpu_millis, row.memory_bytes, row.started_at, row.started_steady],
+      ...[row.ended_at, row.ended_steady, row.ended_by, row.closed_steady],
+    ],
+  );
+}

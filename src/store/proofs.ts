@@ -1,0 +1,37 @@
+/**
+ * Proofs that runs run, as the ledger needs them: when each was last known to execute.
+ *
+ * Invariants: a proof is the word of the machine's present agent, never a hope; it only moves
+ * forward; proofs of many machines are written together, twice a minute and only while something is
+ * measured, so a poll that changes nothing still writes nothing.
+ */
+import { type Instant, steadyOf, type Watched, watchLedgerClock } from './ledger-clock.ts';
+import type { Query, Sql } from './sql.ts';
+
+/** When a machine's agent last said of its runs what the store has of them. */
+export type MachineProof = { machine_id: string; mono: number };
+
+/** Records proofs of whole machines, and how late it is. */
+export async function proveRunning(
+  sql: Sql,
+  args: Instant & { proofs: MachineProof[] },
+): Promise<Watched> {
+  for (const { machine_id, mono } of args.proofs) {
+    await proveMachine(sql, machine_id, await steadyOf(sql, { now: args.now, mono }));
+  }
+  return watchLedgerClock(sql, args);
+}
+
+/** What runs on a machine was running at `steady`. */
+export async function proveMachine(sql: Sql, machine_id: string, steady: number): Promise<void> {
+  await sql.run(
+    `update runs set proven_steady = $2
+     where machine_id = $1 and removed_at is null and ended_at is null and observed = 'present'
+       and ready_at is not null and (proven_steady is null or proven_steady < $2)`,
+    [machine_id, steady],
+  );
+}
+
+/** Is anything being measured? */
+export const hasOpenIntervals: Query<Record<string, never>, boolean> = async (sql) =>
+  (await sql.get('select id from ledger where ended_at is null limit 1')) !== undefined;
