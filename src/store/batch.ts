@@ -159,7 +159,8 @@ export function decode(text: string): Json | undefined {
   return text === '' ? undefined : (JSON.parse(text) as Json);
 }
 
-function failed(error: unknown): Outcome {
+/** What the caller of a transaction that failed so is told. */
+export function failed(error: unknown): Outcome {
   if (error instanceof StoreError) {
     const { code, message, constraint, refused } = error;
     return { ok: false, failure: { code, message, constraint, refused, stack: null } };

@@ -1,8 +1,8 @@
 /**
  * Calls of transactions on their way to an engine: what waits, what is under way, what is answered.
  *
- * Invariants: one batch is under way at a time, and what is asked for meanwhile makes the next; each
- * call settles exactly once; the queue is bounded.
+ * Invariants: one batch is under way at a time, and what is asked for meanwhile makes the next;
+ * each call settles exactly once; the queue is bounded.
  */
 import { decode, encode, errorOf, type Job, type Outcome } from './batch.ts';
 import { StoreError } from './sql.ts';

@@ -50,11 +50,20 @@ export function migrate(
   return { from: applied.length, to: migrations.length };
 }
 
+/** The table in which a store keeps its own history. */
+export const historyTable = `create table if not exists schema_migrations (
+  version integer primary key,
+  name text not null,
+  checksum text not null,
+  applied_at bigint not null
+)`;
+
 export function checksumOf(migration: Migration): string {
   return createHash('sha256').update(migration.text).digest('hex');
 }
 
-function checkOrder(migrations: readonly Migration[]): void {
+/** A gap in the versions is a mistake of the program. */
+export function checkOrder(migrations: readonly Migration[]): void {
   for (const [index, { version, name }] of migrations.entries()) {
     if (version !== index + 1) {
       throw new Error(`migration ${name} is ${version} where ${index + 1} was due`);
@@ -62,7 +71,7 @@ function checkOrder(migrations: readonly Migration[]): void {
   }
 }
 
-type Applied = { version: number; name: string; checksum: string };
+export type Applied = { version: number; name: string; checksum: string };
 
 function readApplied(connection: Connection): Applied[] {
   const there = connection
@@ -75,7 +84,8 @@ function readApplied(connection: Connection): Applied[] {
   return [...rows] as Applied[];
 }
 
-function checkApplied(applied: readonly Applied[], migrations: readonly Migration[]): void {
+/** Throws MigrationError where what was applied is newer than, or other than, what is known. */
+export function checkApplied(applied: readonly Applied[], migrations: readonly Migration[]): void {
   const found = applied.at(-1)?.version ?? 0;
   const known = migrations.length;
   if (found > known) {
@@ -94,12 +104,7 @@ function apply(connection: Connection, migration: Migration, now: number): void 
   const { version, name } = migration;
   connection.exec('begin immediate');
   try {
-    connection.exec(`create table if not exists schema_migrations (
-      version integer primary key,
-      name text not null,
-      checksum text not null,
-      applied_at bigint not null
-    )`);
+    connection.exec(historyTable);
     connection.exec(migration.text);
     if (!connection.isTransaction) throw new Error('it ended its transaction');
     const orphan = connection.prepare('pragma foreign_key_check').get();
@@ -110,8 +115,12 @@ function apply(connection: Connection, migration: Migration, now: number): void 
     connection.exec('commit');
   } catch (error) {
     if (connection.isTransaction) connection.exec('rollback');
-    const why = error instanceof Error ? error.message : String(error);
-    const message = `migration ${version} (${name}) failed: ${why}`;
-    throw new MigrationError('migration_failed', message, { version, name });
+    throw migrationFailed(migration, error);
   }
+}
+
+export function migrationFailed({ version, name }: Migration, error: unknown): MigrationError {
+  const why = error instanceof Error ? error.message : String(error);
+  const message = `migration ${version} (${name}) failed: ${why}`;
+  return new MigrationError('migration_failed', message, { version, name });
 }

@@ -45,6 +45,23 @@ test('what was written is there after the store was closed and opened again', as
   await after.close();
 });
 
+test('of a batch that one transaction took down, only that one fails', async () => {
+  const store = await open(newFolder());
+  await store.transact('addBox', { id: 'anchor' });
+  const calls = [
+    store.transact('addBox', { id: 'beside-1' }),
+    store.transact('endAll', { id: 'beside-2', taken: 'anchor' }),
+    store.transact('addBox', { id: 'beside-3' }),
+  ];
+  const settled = await Promise.allSettled(calls);
+  assert.deepEqual(
+    settled.map((one) => one.status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
+  assert.equal((await failureOf(calls[1])).code, 'unique');
+  await store.close();
+});
+
 test('the file is private to its user and keeps a write-ahead log', async () => {
   const folder = newFolder();
   const store = await open(folder);

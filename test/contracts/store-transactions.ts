@@ -13,14 +13,15 @@ export const migrations: readonly Migration[] = [
 create table boxes (
   id text primary key,
   label text,
-  size integer not null constraint boxes_size check (size >= 0)
-) strict;
+  size bigint not null constraint boxes_size check (size >= 0),
+  parent_id text references boxes (id) deferrable initially deferred
+);
 create unique index boxes_label on boxes (label) where label is not null;
 create table items (
   id text primary key,
   box_id text not null references boxes (id),
-  weight integer not null default 0
-) strict;
+  weight bigint not null default 0
+);
 `,
   },
 ];
@@ -80,7 +81,12 @@ export const transactions = {
     await addBox(sql, args);
     await sql.run('commit');
   },
-  /** Takes the whole transaction down with it, as a full disk does. */
+  /** Found out at COMMIT, so that all that was to be committed with it comes to nothing. */
+  failAtCommit: async (sql: Sql, args: { id: string }): Promise<void> => {
+    await addBox(sql, args);
+    await sql.run(`update boxes set parent_id = 'nowhere' where id = $1`, [args.id]);
+  },
+  /** SQLite only: takes the whole transaction down with it, as a full disk does. */
   endAll: async (sql: Sql, args: { id: string; taken: string }): Promise<void> => {
     await addBox(sql, { id: args.id });
     await sql.run('insert or rollback into boxes (id, size) values ($1, 0)', [args.taken]);
@@ -95,7 +101,7 @@ export const transactions = {
   giveDate: async (): Promise<unknown> => ({ at: new Date(0), gone: undefined }),
   giveBigint: async (): Promise<unknown> => 1n,
   bindValue: async (sql: Sql, args: { value?: Json }) =>
-    sql.get('select $1 as value', [args.value as string]),
+    sql.get('select cast($1 as bigint) as value', [args.value as string]),
   half: async (sql: Sql, args: { of: number }) => sql.get('select $1 / 2 as half', [args.of]),
   grow: async (sql: Sql, args: { id: string; bytes: number }): Promise<void> => {
     await addBox(sql, { id: args.id, label: `${args.id}${'x'.repeat(args.bytes)}` });

@@ -156,10 +156,9 @@ function defects(given: Given): void {
   });
 
   test('one that takes the whole batch down is the only one to fail', async () => {
-    await given.store.transact('addBox', { id: 'anchor' });
     const calls = [
       given.store.transact('addBox', { id: 'beside-1' }),
-      given.store.transact('endAll', { id: 'beside-2', taken: 'anchor' }),
+      given.store.transact('failAtCommit', { id: 'beside-2' }),
       given.store.transact('addBox', { id: 'beside-3' }),
     ];
     const settled = await Promise.allSettled(calls);
@@ -167,7 +166,7 @@ function defects(given: Given): void {
       settled.map((one) => one.status),
       ['fulfilled', 'rejected', 'fulfilled'],
     );
-    assert.equal((await failureOf(calls[1])).code, 'unique');
+    assert.equal((await failureOf(calls[1])).code, 'foreign');
     assert.equal(await given.store.read(countBoxes, { prefix: 'beside-' }), 2);
   });
 }

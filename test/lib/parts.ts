@@ -10,6 +10,7 @@ import { detectCaps, readCapsSnapshot } from '../../src/drivers/native/cgroup.ts
 import type { BwrapFinder } from '../../src/drivers/native/sandbox.ts';
 import { exec } from '../../src/lib/exec.ts';
 import { findProgram } from '../../src/lib/which.ts';
+import { findPostgres } from './postgres.ts';
 
 export type Part = keyof typeof parts;
 
@@ -36,6 +37,7 @@ const parts = {
   smollm2: async () => hasPython(),
   tmpfs: async () => canMount(),
   chromium: async () => existsSync(chromium),
+  postgres: async () => findPostgres() !== null && (await canBePlainUser()),
   bash: async () => findProgram('bash', process.env.PATH) !== null,
 } satisfies Record<string, () => Promise<boolean>>;
 
@@ -45,6 +47,11 @@ async function hasPython(): Promise<boolean> {
     timeout_ms: 10_000,
   });
   return asked.code === 0;
+}
+
+/** Postgres refuses to run as root. */
+async function canBePlainUser(): Promise<boolean> {
+  return process.getuid?.() !== 0 || findProgram('setpriv', process.env.PATH) !== null;
 }
 
 async function canMount(): Promise<boolean> {

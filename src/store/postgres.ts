@@ -1,0 +1,197 @@
+/**
+ * The store on a Postgres database: writes on one connection that holds the deployment's lock,
+ * reads on a small pool.
+ *
+ * Invariants: whoever writes holds the lock, on that very connection, so two control planes never
+ * write one database; reads are read-only snapshots and wait for no write; a database that went
+ * away is no reason to end the process, one that another control plane took over is. ADR-0027. The
+ * only file that knows `pg`; loaded where a database is configured.
+ */
+import { hostname } from 'node:os';
+import { Client, type ClientConfig, Pool, type PoolClient, Query } from 'pg';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import { type Log, silentLog } from '../lib/log.ts';
+import { type Random, systemRandom } from '../lib/random.ts';
+import type { Secret } from '../lib/secret.ts';
+import type { Migration } from './migrate.ts';
+import { migrations as released } from './migrations/index.ts';
+import { createReader, type Lease } from './postgres-reader.ts';
+import { createTexts, type PgAnswer, type PgConnection, parserOf } from './postgres-sql.ts';
+import { startWriter } from './postgres-writer.ts';
+import { type Row, type SqlValue, type Store, StoreError, type TransactionTable } from './sql.ts';
+import { row_limit, tooManyRows } from './statements.ts';
+
+const connect_timeout_ms = 5000;
+const statement_timeout_ms = 5000;
+const idle_in_transaction_ms = 10_000;
+/** Beyond the server's own limit, and long enough for a slow disk to COMMIT. */
+const answer_timeout_ms = 20_000;
+const readers = 4;
+
+export type PostgresOptions<Table extends TransactionTable> = {
+  /** `postgres://user:password@host/database`; never printed. */
+  url: Secret;
+  /** Where a copy is kept before the schema is changed. */
+  folder: string;
+  transactions: Table;
+  /** Unless given, the program's own. */
+  migrations?: readonly Migration[];
+  log?: Log;
+  clock?: Clock;
+  random?: Random;
+  /** How long the lock of a control plane that was killed is waited for. */
+  takeover_ms?: number;
+};
+
+/**
+ * Opens the database, migrating it. Throws MigrationError, or DatabaseError (`database_in_use`,
+ * `database_unreachable`, `database_unsuitable`).
+ */
+export async function openPostgresStore<Table extends TransactionTable>(
+  options: PostgresOptions<Table>,
+): Promise<Store<Table>> {
+  const { url, transactions, folder } = options;
+  const { log = silentLog, clock = systemClock, random = systemRandom } = options;
+  const config = configOf(url);
+  const texts = createTexts();
+  const writer = await startWriter({
+    ...{ transactions, folder, texts, log, clock, random },
+    migrations: options.migrations ?? released,
+    takeover_ms: options.takeover_ms ?? 10_000,
+    connect: () => connect(config, clock),
+  });
+  const pool = openPool(config, clock, log);
+  const reader = createReader(pool.lease, texts);
+  let closed: Promise<void> | null = null;
+  async function close(): Promise<void> {
+    await Promise.all([writer.close(), reader.drain()]);
+    await pool.end();
+  }
+  return {
+    transact: (name, args) => {
+      if (Object.hasOwn(transactions, name)) return writer.transact(name, args) as Promise<never>;
+      return Promise.reject(new StoreError('rejected', `there is no transaction ${name}`));
+    },
+    read: (query, args) => reader.read(query, args),
+    failed: writer.failed,
+    close: () => {
+      closed ??= close();
+      return closed;
+    },
+  };
+}
+
+function configOf(url: Secret): ClientConfig {
+  return {
+    connectionString: url.reveal(),
+    // For people who look at pg_stat_activity, and for the one who is told who holds the lock.
+    application_name: `einsora on ${hostname()}, process ${process.pid}`.slice(0, 63),
+    connectionTimeoutMillis: connect_timeout_ms,
+    statement_timeout: statement_timeout_ms,
+    idle_in_transaction_session_timeout: idle_in_transaction_ms,
+    keepAlive: true,
+    pipeline: true,
+    types: { getTypeParser: parserOf as never },
+  };
+}
+
+/** A connection of its own, for one who looks (`doctor`). */
+export function connectPostgres(url: Secret, clock: Clock = systemClock): Promise<PgConnection> {
+  return connect(configOf(url), clock);
+}
+
+async function connect(config: ClientConfig, clock: Clock): Promise<PgConnection> {
+  const client = new Client(config);
+  const connection = wrap(client, clock);
+  await client.connect();
+  return connection;
+}
+
+function openPool(config: ClientConfig, clock: Clock, log: Log) {
+  const pool = new Pool({ ...config, max: readers });
+  const connections = new WeakMap<object, PgConnection>();
+  pool.on('connect', (client: PoolClient) => connections.set(client, wrap(client, clock)));
+  pool.on('error', (error) => log.debug({ why: error.message }, 'a reading connection was lost'));
+  return {
+    async lease(): Promise<Lease> {
+      const client = await pool.connect();
+      const connection = connections.get(client) ?? wrap(client, clock);
+      return { connection, release: (broken) => client.release(broken) };
+    },
+    end: () => pool.end(),
+  };
+}
+
+/** A client as the store uses it. It gives up a server that owes an answer for too long. */
+function wrap(client: Client, clock: Clock): PgConnection {
+  const over = Promise.withResolvers<void>();
+  let lost: Error | null = null;
+  let owed = 0;
+  let cancel = () => {};
+  const lose = (error: Error) => {
+    lost ??= error;
+    cancel();
+    over.resolve();
+  };
+  client.on('error', lose);
+  client.on('end', () => lose(new Error('the connection has ended')));
+  const giveUp = () => client.connection.stream.destroy(new Error('Postgres gave no answer'));
+  const watch = (change: 1 | -1) => {
+    owed += change;
+    cancel();
+    cancel = owed > 0 && lost === null ? clock.after(answer_timeout_ms, giveUp) : () => {};
+  };
+
+  function submit<T>(query: Query, read: (result: unknown) => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      watch(1);
+      query.once('error', (error: Error & { severity?: string }) => {
+        if (error.severity === 'FATAL' || error.severity === 'PANIC') lose(error);
+        watch(-1);
+        reject(error);
+      });
+      query.once('end', (result: unknown) => {
+        watch(-1);
+        try {
+          resolve(read(result));
+        } catch (error) {
+          reject(error);
+        }
+      });
+      client.query(query);
+    });
+  }
+
+  return {
+    ask(text: string, values: readonly SqlValue[], name: string | null): Promise<PgAnswer> {
+      const query = new Query({ text, values: [...values], ...(name === null ? {} : { name }) });
+      const rows: Row[] = [];
+      query.on('row', (row: Row) => {
+        if (rows.length <= row_limit) rows.push(row);
+      });
+      return submit(query, (result) => {
+        if (rows.length > row_limit) throw tooManyRows();
+        return { rows, count: (result as { rowCount: number | null }).rowCount ?? 0 };
+      });
+    },
+    tell: (text) => submit(new Query({ text }), tagsOf),
+    state: () => stateOf(client.getTransactionStatus()),
+    lost: () => lost,
+    over: over.promise,
+    backend: () => (client as unknown as { processID: number | null }).processID ?? 0,
+    async end() {
+      lose(new Error('the connection was closed'));
+      await client.end();
+    },
+  };
+}
+
+function tagsOf(result: unknown): string[] {
+  const results = Array.isArray(result) ? result : [result];
+  return results.map(({ command }: { command: string }) => command);
+}
+
+function stateOf(status: string | null): ReturnType<PgConnection['state']> {
+  if (status === 'T') return 'open';
+  return status === 'E' ? 'doomed' : 'none';
+}
