@@ -10,7 +10,7 @@ import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../src/lib/clock.ts';
-import { validateGguf } from '../src/models/gguf.ts';
+import { validateModel } from '../src/models/validate.ts';
 import { battery } from '../test/lib/gguf-battery.ts';
 import {
   entry,
@@ -63,7 +63,7 @@ async function measureLarge(path: string, runs: number): Promise<ValidateResult>
 }
 
 async function expectValid(path: string): Promise<void> {
-  const verdict = await validateGguf(path);
+  const verdict = await validateModel(path);
   if (!verdict.ok) throw new Error(`the large model was refused: ${verdict.message}`);
 }
 
@@ -82,7 +82,7 @@ async function checkBattery(path: string): Promise<ValidateResult> {
   let wrong = 0;
   for (const { name, rule, bytes } of files) {
     writeFileSync(path, bytes);
-    const verdict = await validateGguf(path);
+    const verdict = await validateModel(path);
     const found = verdict.ok ? null : verdict.rule;
     if (found === rule) continue;
     wrong += 1;

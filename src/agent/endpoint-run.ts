@@ -14,8 +14,9 @@ import type { BwrapBringer } from '../drivers/bwrap.ts';
 import { type Driver, DriverError, type RunSpec } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { digest } from '../lib/secret.ts';
-import { type GgufModel, validateGguf } from '../models/gguf.ts';
+import type { GgufModel } from '../models/gguf.ts';
 import type { ResolvedModel } from '../models/source.ts';
+import { validateModel } from '../models/validate.ts';
 import type { Runtime } from '../runtimes/runtime.ts';
 import { callEngine } from './engine-client.ts';
 import type { Stages } from './stages.ts';
@@ -116,8 +117,12 @@ export async function startEndpoint(
   stages.done(model.path);
 
   stages.begin('validate');
-  const checked = await validateGguf(model.path);
+  const checked = await validateModel(model.path);
   if (!checked.ok) return failure(checked.code, { why: checked.message, path: model.path });
+  if (checked.model.format !== 'gguf') {
+    const { format } = checked.model;
+    return failure('no_engine_for_format', { model: spec.model, format, page: 'its publisher' });
+  }
   stages.done(describeModel(checked.model));
 
   stages.begin('start');

@@ -6,7 +6,7 @@
  * another way than we do.
  */
 import { gguf_limits as limits } from './gguf-limits.ts';
-import { must } from './gguf-refusal.ts';
+import { must } from './validate-refusal.ts';
 
 export type JinjaToken = {
   kind: 'word' | 'number' | 'string' | 'sign';

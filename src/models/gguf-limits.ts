@@ -5,8 +5,6 @@
  * that neither the validator nor the engine can be made to work or allocate without end.
  */
 export const gguf_limits = {
-  /** One read from the file, and the memory that the walk holds. */
-  chunk_bytes: 1 << 20,
   /** Whole header; a model with its `tokenizer.huggingface.json` inside has about 30 MB. */
   header_bytes: 128 << 20,
   /** Metadata entries; honest files have under 100. */

@@ -5,11 +5,11 @@
  * entries, not by their size; chat templates and tokens are checked while they pass and dropped.
  */
 import { gguf_limits as limits } from './gguf-limits.ts';
-import type { GgufReader } from './gguf-reader.ts';
-import { must, Refusal } from './gguf-refusal.ts';
 import { checkTemplate } from './gguf-template.ts';
 import { gguf_value_type as types, valueBytes } from './gguf-types.ts';
 import { type VocabularyScan, VocabularyScanner } from './gguf-vocabulary.ts';
+import { chunk_bytes, type ModelReader } from './validate-reader.ts';
+import { isPlain, must, Refusal } from './validate-refusal.ts';
 
 export type GgufValue =
   | { kind: 'number'; type: number; value: number }
@@ -42,7 +42,7 @@ const last_token_kind = 6;
 
 type Walk = { values: Map<string, GgufValue>; vocabulary: VocabularyScan | null };
 
-export async function readMetadata(reader: GgufReader, entries: number): Promise<GgufMetadata> {
+export async function readMetadata(reader: ModelReader, entries: number): Promise<GgufMetadata> {
   const walk: Walk = { values: new Map(), vocabulary: null };
   for (let index = 0; index < entries; index += 1) {
     const key = await readKey(reader, index);
@@ -55,12 +55,7 @@ export async function readMetadata(reader: GgufReader, entries: number): Promise
   return { ...walk, chat_template };
 }
 
-/** Names are shown and compared; control characters could make two look alike, or cut one. */
-export function isPlain(text: string): boolean {
-  return text !== '' && !/\p{Cc}/u.test(text);
-}
-
-async function readKey(reader: GgufReader, index: number): Promise<string> {
+async function readKey(reader: ModelReader, index: number): Promise<string> {
   await reader.need(8);
   const length = reader.u64();
   must(length <= limits.key_bytes, 'key', () => `It is key ${index}.`);
@@ -71,7 +66,7 @@ async function readKey(reader: GgufReader, index: number): Promise<string> {
 }
 
 async function readValue(
-  reader: GgufReader,
+  reader: ModelReader,
   key: string,
   type: number,
   walk: Walk,
@@ -88,7 +83,7 @@ async function readValue(
 }
 
 /** One value of a fixed-size type; the bytes must be there. */
-function readNumber(reader: GgufReader, type: number): number {
+function readNumber(reader: ModelReader, type: number): number {
   switch (type) {
     case types.i8:
       return (reader.u8() << 24) >> 24;
@@ -113,7 +108,7 @@ function readNumber(reader: GgufReader, type: number): number {
   }
 }
 
-async function readString(reader: GgufReader, key: string): Promise<GgufValue> {
+async function readString(reader: ModelReader, key: string): Promise<GgufValue> {
   await reader.need(8);
   const length = reader.u64();
   if (key.startsWith(template_key)) {
@@ -132,7 +127,7 @@ async function readString(reader: GgufReader, key: string): Promise<GgufValue> {
   return { kind: 'string', text: reader.text(length, `"${key}"`) };
 }
 
-async function readArray(reader: GgufReader, key: string, walk: Walk): Promise<GgufValue> {
+async function readArray(reader: ModelReader, key: string, walk: Walk): Promise<GgufValue> {
   await reader.need(12);
   const element_type = reader.u32();
   const count = reader.u64();
@@ -148,7 +143,7 @@ async function readArray(reader: GgufReader, key: string, walk: Walk): Promise<G
   return { kind: 'array', element_type, count, items };
 }
 
-async function readStrings(reader: GgufReader, key: string, count: number, walk: Walk) {
+async function readStrings(reader: ModelReader, key: string, count: number, walk: Walk) {
   // Each string takes at least the eight bytes of its length.
   must(count * 8 <= reader.bytes_left, 'truncated', () => `It ends inside "${key}".`);
   if (key !== tokens_key) {
@@ -166,7 +161,7 @@ async function readStrings(reader: GgufReader, key: string, count: number, walk:
 
 /** Keeps a short array, checks the two of the vocabulary, passes over any other. */
 async function readItems(
-  reader: GgufReader,
+  reader: ModelReader,
   key: string,
   type: number,
   bytes: number,
@@ -174,7 +169,7 @@ async function readItems(
 ): Promise<readonly number[] | null> {
   if (key === scores_key || key === kinds_key) {
     for (let left = count; left > 0; ) {
-      const some = Math.min(left, Math.floor(limits.chunk_bytes / bytes));
+      const some = Math.min(left, Math.floor(chunk_bytes / bytes));
       await reader.need(some * bytes);
       if (key === scores_key) checkScores(reader, type, some);
       else checkKinds(reader, type, some);
@@ -190,13 +185,13 @@ async function readItems(
   return Array.from({ length: count }, () => readNumber(reader, type));
 }
 
-function checkScores(reader: GgufReader, type: number, count: number): void {
+function checkScores(reader: ModelReader, type: number, count: number): void {
   for (let index = 0; index < count; index += 1) {
     if (Number.isNaN(readNumber(reader, type))) throw new Refusal('token_score');
   }
 }
 
-function checkKinds(reader: GgufReader, type: number, count: number): void {
+function checkKinds(reader: ModelReader, type: number, count: number): void {
   for (let index = 0; index < count; index += 1) {
     const kind = readNumber(reader, type);
     if (!(kind >= 0 && kind <= last_token_kind)) throw new Refusal('token_kind', `It is ${kind}.`);

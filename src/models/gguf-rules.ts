@@ -6,10 +6,10 @@
  */
 import { gguf_limits as limits } from './gguf-limits.ts';
 import { type GgufMetadata, type GgufValue, kinds_key, scores_key } from './gguf-metadata.ts';
-import { must } from './gguf-refusal.ts';
 import { settingsOf } from './gguf-settings.ts';
 import type { GgufTensors } from './gguf-tensors.ts';
 import { gguf_value_type as types } from './gguf-types.ts';
+import { must } from './validate-refusal.ts';
 
 export type ModelFacts = {
   architecture: string;
@@ -61,6 +61,11 @@ export function shardOf({ values }: GgufMetadata): Shard | null {
     index < count;
   must(fits, 'shard', () => `It says part ${index} of ${count}.`);
   return count === 1 ? null : { index, count };
+}
+
+/** How many tensors all parts of a split model have, where it says so. */
+export function splitTensors({ values }: GgufMetadata): number | null {
+  return wholeNumber(values.get('split.tensors.count')) ?? null;
 }
 
 /** The facts of a model whose settings hold together. */

@@ -5,9 +5,9 @@
  */
 import { gguf_limits as limits } from './gguf-limits.ts';
 import type { GgufMetadata, GgufValue } from './gguf-metadata.ts';
-import { type GgufRule, must } from './gguf-refusal.ts';
 import type { ModelFacts } from './gguf-rules.ts';
 import { gguf_value_type as types } from './gguf-types.ts';
+import { type ModelRule, must } from './validate-refusal.ts';
 
 export type Settings = {
   facts: Omit<ModelFacts, 'architecture' | 'vocabulary_size'>;
@@ -68,13 +68,13 @@ class SettingReader {
     return this.#values.get(`${this.#architecture}.${name}`);
   }
 
-  required(name: string, least: number, most: number, rule?: GgufRule): number {
+  required(name: string, least: number, most: number, rule?: ModelRule): number {
     const value = this.optional(name, least, most, rule);
     must(value !== undefined, 'required_key', () => `It is "${this.#architecture}.${name}".`);
     return value;
   }
 
-  optional(name: string, least: number, most: number, rule?: GgufRule): number | undefined {
+  optional(name: string, least: number, most: number, rule?: ModelRule): number | undefined {
     const value = this.value(name);
     if (value === undefined) return undefined;
     must(value.kind === 'number' && value.type === types.u32, 'key_type', () => `"${name}".`);
@@ -96,7 +96,7 @@ class SettingReader {
     return value.items;
   }
 
-  #bounded(name: string, value: number, least: number, most: number, rule?: GgufRule): void {
+  #bounded(name: string, value: number, least: number, most: number, rule?: ModelRule): void {
     must(
       value >= least && value <= most,
       rule ?? 'setting_bounds',

@@ -8,7 +8,7 @@
  */
 import { type JinjaToken, jinjaTags } from './gguf-jinja.ts';
 import { gguf_limits as limits } from './gguf-limits.ts';
-import { must } from './gguf-refusal.ts';
+import { must } from './validate-refusal.ts';
 
 /** A block that is open: what it adds to the depth, and how often it runs its inside. */
 type Block = { depth: number; rounds: number };

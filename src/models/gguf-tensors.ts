@@ -5,13 +5,13 @@
  * the one before, and nothing after the last but its padding. No product or sum can overflow.
  */
 import { gguf_limits as limits } from './gguf-limits.ts';
-import { isPlain } from './gguf-metadata.ts';
-import type { GgufReader } from './gguf-reader.ts';
-import { must } from './gguf-refusal.ts';
 import { tensorType } from './gguf-types.ts';
+import type { ModelReader } from './validate-reader.ts';
+import { isPlain, must } from './validate-refusal.ts';
 
 export type GgufTensors = {
   count: number;
+  names: ReadonlySet<string>;
   /** Bytes of all tensors without paddings. */
   bytes: number;
   parameters: number;
@@ -23,7 +23,7 @@ type Tensor = { name: string; dims: readonly number[]; elements: number; bytes: 
 
 /** Reads `count` entries and checks the extent; `reader` stands at the first entry. */
 export async function readTensors(
-  reader: GgufReader,
+  reader: ModelReader,
   count: number,
   alignment: number,
 ): Promise<GgufTensors> {
@@ -42,10 +42,10 @@ export async function readTensors(
     must(Number.isSafeInteger(sum.offset), 'tensor_size', () => `All together, at ${index}.`);
   }
   await checkExtent(reader, alignment, sum.end, sum.offset);
-  return { count, bytes: sum.bytes, parameters: sum.parameters, embedding };
+  return { count, names, bytes: sum.bytes, parameters: sum.parameters, embedding };
 }
 
-async function readTensor(reader: GgufReader, index: number, expected: number): Promise<Tensor> {
+async function readTensor(reader: ModelReader, index: number, expected: number): Promise<Tensor> {
   await reader.need(8);
   const length = reader.u64();
   must(
@@ -91,7 +91,12 @@ function sizeOf(name: string, dims: readonly number[], type_id: number) {
 }
 
 /** `end` and `padded_end` are where the tensors' data ends, counted from where it begins. */
-async function checkExtent(reader: GgufReader, alignment: number, end: number, padded_end: number) {
+async function checkExtent(
+  reader: ModelReader,
+  alignment: number,
+  end: number,
+  padded_end: number,
+) {
   must(reader.offset <= limits.header_bytes, 'header_size');
   const start = padded(reader.offset, alignment);
   const size = reader.file_bytes;
@@ -111,7 +116,7 @@ async function checkExtent(reader: GgufReader, alignment: number, end: number, p
   await zeros(reader, size - reader.offset);
 }
 
-async function zeros(reader: GgufReader, count: number): Promise<void> {
+async function zeros(reader: ModelReader, count: number): Promise<void> {
   await reader.need(count);
   must(
     reader.raw(count).every((byte) => byte === 0),

@@ -2,28 +2,29 @@
  * The validator against the battery, random valid files, cuts and flipped bytes.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { battery, withEntries } from '../../test/lib/gguf-battery.ts';
+import { battery } from '../../test/lib/gguf-battery.ts';
+import { withEntries } from '../../test/lib/gguf-changes.ts';
 import { entry, type GgufTensor, ggufFile } from '../../test/lib/gguf-writer.ts';
 import {
   successorModel,
   writeKnownAnswerModel,
   writeSlowModel,
 } from '../../test/lib/known-answer.ts';
-import { type GgufVerdict, validateGguf } from './gguf.ts';
-import { gguf_rules } from './gguf-refusal.ts';
+import { type ModelVerdict, validateModel } from './validate.ts';
+import { model_rules } from './validate-refusal.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'einsora-gguf-'));
 after(() => rmSync(folder, { recursive: true }));
 
-async function verdictOf(bytes: Uint8Array, name = 'model.gguf'): Promise<GgufVerdict> {
+async function verdictOf(bytes: Uint8Array, name = 'model.gguf'): Promise<ModelVerdict> {
   const path = join(folder, name);
   writeFileSync(path, bytes);
-  return validateGguf(path);
+  return validateModel(path);
 }
 
 const small = successorModel({ name: 'small', words: ['ab'], ends: true, width: 16, blocks: 1 });
@@ -37,54 +38,6 @@ describe('the battery', () => {
       if (!verdict.ok) assert.equal(verdict.code, 'model_file_invalid');
     });
   }
-
-  test('breaks every rule but those of the file system and of size', () => {
-    const broken = new Set(files.map(({ rule }) => rule));
-    const untested = Object.keys(gguf_rules).filter((rule) => !broken.has(rule));
-    const elsewhere = ['missing', 'not_a_file', 'unreadable', 'changed', 'header_size'];
-    assert.deepEqual(untested, elsewhere);
-    assert.ok(files.filter(({ rule }) => rule !== null).length >= 40);
-  });
-});
-
-describe('a file that is no GGUF', () => {
-  const kinds: [string, Buffer, RegExp][] = [
-    ['a pickle', Buffer.from([0x80, 4, 0x95]), /This is a Python pickle, not GGUF/],
-    ['a ZIP archive', Buffer.from('PK\u0003\u0004'), /This is a ZIP archive/],
-    ['a web page', Buffer.from('\n<HTML>'), /This is a web page/],
-    ['a safetensors file', Buffer.from('\u0010\0\0\0\0\0\0\0{"a":{}}', 'latin1'), /safetensors/],
-    ['an empty file', Buffer.alloc(0), /This is an empty file/],
-    ['a file of zeros', Buffer.alloc(100), /This is a file of zeros/],
-  ];
-  for (const [name, bytes, sentence] of kinds) {
-    test(`is named for what it is: ${name}`, async () => {
-      const verdict = await verdictOf(bytes);
-      assert.ok(!verdict.ok);
-      assert.match(verdict.message, sentence);
-    });
-  }
-
-  test('is judged by its content and not by its name', async () => {
-    assert.equal((await verdictOf(ggufFile(small), 'model.pkl')).ok, true);
-  });
-});
-
-describe('what is no readable file', () => {
-  test('is unreadable, with the reason', async () => {
-    const loop = join(folder, 'loop');
-    symlinkSync(loop, loop);
-    const cases = [
-      [join(folder, 'nothing.gguf'), 'missing'],
-      [folder, 'not_a_file'],
-      ['/dev/zero', 'not_a_file'],
-      [loop, 'unreadable'],
-    ] as const;
-    for (const [path, rule] of cases) {
-      const verdict = await validateGguf(path);
-      assert.ok(!verdict.ok);
-      assert.deepEqual([verdict.code, verdict.rule], ['model_file_unreadable', rule]);
-    }
-  });
 });
 
 describe('the facts of an accepted model', () => {
@@ -92,9 +45,10 @@ describe('the facts of an accepted model', () => {
     const path = join(folder, 'known.gguf');
     const answer = writeKnownAnswerModel(path);
     assert.equal(answer.completion_tokens, 10);
-    assert.deepEqual(await validateGguf(path), {
+    assert.deepEqual(await validateModel(path), {
       ok: true,
       model: {
+        format: 'gguf',
         architecture: 'llama',
         context_length: 32_768,
         block_count: 1,
@@ -116,7 +70,7 @@ describe('the facts of an accepted model', () => {
   test('count every tensor of the slow model', async () => {
     const path = join(folder, 'slow.gguf');
     writeSlowModel(path);
-    const verdict = await validateGguf(path);
+    const verdict = await validateModel(path);
     assert.ok(verdict.ok);
     assert.equal(verdict.model.tensor_count, 512 * 9 + 3);
     assert.equal(verdict.model.parameter_count, verdict.model.tensor_bytes / 4);
@@ -132,16 +86,8 @@ describe('the facts of an accepted model', () => {
       blocks: 1,
     });
     const verdict = await verdictOf(ggufFile({ entries, tensors: model.tensors }));
-    assert.ok(verdict.ok);
+    assert.ok(verdict.ok && verdict.model.format === 'gguf');
     assert.equal(verdict.model.name, 'Model');
-  });
-
-  test('say which part of a split model a file is, though it carries tensors only', async () => {
-    const entries = [entry.u16('split.no', 1), entry.u16('split.count', 3)];
-    const verdict = await verdictOf(ggufFile({ entries, tensors: [{ name: 'w', dims: [4] }] }));
-    assert.ok(verdict.ok);
-    assert.deepEqual(verdict.model.shard, { index: 1, count: 3 });
-    assert.equal(verdict.model.architecture, '');
   });
 });
 
@@ -202,7 +148,7 @@ describe('random files', () => {
         assert.equal((await verdictOf(bytes)).ok, true);
         for (const length of [bytes.length - 1, Math.floor((bytes.length - 1) * part)]) {
           truncateSync(join(folder, 'model.gguf'), length);
-          assert.equal((await validateGguf(join(folder, 'model.gguf'))).ok, false, `${length}`);
+          assert.equal((await validateModel(join(folder, 'model.gguf'))).ok, false, `${length}`);
         }
       }),
       { seed: 2, numRuns: 60 },
@@ -220,7 +166,7 @@ describe('random files', () => {
         const copy = Buffer.from(bytes);
         for (const [at, mask] of changes) copy[at] = (copy[at] ?? 0) ^ mask;
         const verdict = await verdictOf(copy);
-        if (!verdict.ok) assert.ok(Object.hasOwn(gguf_rules, verdict.rule));
+        if (!verdict.ok) assert.ok(Object.hasOwn(model_rules, verdict.rule));
       }),
       { seed: 3, numRuns: 400 },
     );

@@ -5,91 +5,48 @@
  * Invariants: every file differs from a good one in what its name says and nothing else.
  */
 import {
-  array,
-  entry,
-  type GgufEntry,
-  type GgufFile,
-  type GgufTensor,
-  gguf_type,
-  ggufFile,
-  ggufHeader,
-  text,
-  u32,
-} from './gguf-writer.ts';
-import { successorModel } from './known-answer.ts';
+  base,
+  changed,
+  good,
+  longToken,
+  patched,
+  withEntries,
+  without,
+  withTemplate,
+  withTensor,
+  withToken,
+} from './gguf-changes.ts';
+import { badTemplates } from './gguf-template-battery.ts';
+import { array, entry, gguf_type, ggufFile, ggufHeader, text, u32 } from './gguf-writer.ts';
+import { evil_pickle, zipArchive } from './polyglots.ts';
 
 export type BatteryFile = { name: string; rule: string | null; bytes: Buffer };
 
-const base = successorModel({
-  name: 'small',
-  words: ['ab', '▁b'],
-  ends: true,
-  width: 16,
-  blocks: 1,
-});
-const good: GgufFile = { entries: base.entries, tensors: base.tensors };
-
-/** The good file's entries with some replaced (by key) or added. */
-export function withEntries(...changes: GgufEntry[]): GgufEntry[] {
-  const keys = new Set(changes.map(({ key }) => String(key)));
-  return [...base.entries.filter(({ key }) => !keys.has(String(key))), ...changes];
-}
-
-function without(key: string): GgufEntry[] {
-  return base.entries.filter((one) => one.key !== key);
-}
-
-function changed(...changes: GgufEntry[]): Buffer {
-  return ggufFile({ ...good, entries: withEntries(...changes) });
-}
-
-function withTemplate(template: string | Buffer): Buffer {
-  return changed(entry.string('tokenizer.chat_template', template));
-}
-
-/** The good file with one more tensor at the end. */
-function withTensor(tensor: Partial<GgufTensor>): Buffer {
-  const extra = { name: 'extra.weight', dims: [32], ...tensor };
-  return ggufFile({ ...good, tensors: [...base.tensors, extra] });
-}
-
-/** The good file with one token replaced, and its neighbour when `next` is given. */
-function withToken(index: number, token: string | Buffer, next?: string): Buffer {
-  const tokens = base.entries.find(({ key }) => key === 'tokenizer.ggml.tokens');
-  const list: Buffer[] = [];
-  const bytes = tokens?.value ?? Buffer.alloc(0);
-  for (let at = 12; at < bytes.length; ) {
-    const end = at + 8 + Number(bytes.readBigUInt64LE(at));
-    list.push(bytes.subarray(at + 8, end));
-    at = end;
-  }
-  list[index] = Buffer.from(token);
-  if (next !== undefined) list[index + 1] = Buffer.from(next);
-  return changed(entry.strings('tokenizer.ggml.tokens', list));
-}
-
-function patched(offset: number, bytes: Buffer): Buffer {
-  const file = ggufFile(good);
-  bytes.copy(file, offset);
-  return file;
-}
+const template = "{% for message in messages %}{{ message['content'] }}{% endfor %}";
 
 /** First byte token (`<0x00>`) and a plain one of the vocabulary that `successorModel` makes. */
 const byte_token = 5;
 const plain_token = 262;
 const rms = 'llama.attention.layer_norm_rms_epsilon';
-const template = "{% for message in messages %}{{ message['content'] }}{% endfor %}";
 
 type Row = [name: string, rule: string, bytes: Buffer];
 
 function containers(): Row[] {
   const whole = ggufFile(good);
   return [
-    ['an empty file', 'not_gguf', Buffer.alloc(0)],
-    ['a pickle named .gguf', 'not_gguf', Buffer.from('\u0080\u0004\u0095csystem', 'latin1')],
-    ['a ZIP named .gguf', 'not_gguf', Buffer.from('PK\u0003\u0004archive/data.pkl')],
-    ['a web page named .gguf', 'not_gguf', Buffer.from('<!DOCTYPE html><title>Sign in</title>')],
-    ['a pointer file', 'not_gguf', Buffer.from('version https://git-lfs.github.com/spec/v1\n')],
+    ['an empty file', 'unknown_format', Buffer.alloc(0)],
+    ['a pickle named .gguf', 'unknown_format', Buffer.from('\u0080\u0004\u0095csystem', 'latin1')],
+    ['a ZIP named .gguf', 'unknown_format', Buffer.from('PK\u0003\u0004archive/data.pkl')],
+    [
+      'a web page named .gguf',
+      'unknown_format',
+      Buffer.from('<!DOCTYPE html><title>Sign in</title>'),
+    ],
+    [
+      'a pointer file',
+      'unknown_format',
+      Buffer.from('version https://git-lfs.github.com/spec/v1\n'),
+    ],
     ['only the magic', 'truncated', Buffer.from('GGUF')],
     ['version 1', 'version', ggufFile({ ...good, version: 1 })],
     ['version 4', 'version', ggufFile({ ...good, version: 4 })],
@@ -108,8 +65,27 @@ function containers(): Row[] {
     ],
     ['a trailing ZIP', 'file_too_long', ggufFile({ ...good, trailing: Buffer.from('PK\x03\x04') })],
     ['trailing zeros', 'file_too_long', ggufFile({ ...good, trailing: Buffer.alloc(64) })],
+    ['a ZIP inside its last tensor', 'polyglot_zip', withTensorData(zipArchive('data.pkl', 'x'))],
+    ['a count that is also a pickle', 'polyglot_pickle', alsoPickle()],
     ['a payload in the padding', 'padding', patched(ggufHeader(good).length - 1, Buffer.from([1]))],
   ];
+}
+
+function withTensorData(data: Buffer): Buffer {
+  const dims = [data.length];
+  const tensor = { name: 'extra.weight', dims, type: 24, data };
+  return ggufFile({ ...good, tensors: [...base.tensors, tensor], unpadded_end: true });
+}
+
+/**
+ * "GGUF", the version and the low byte of the count are a number to a pickle; a count of 0x5600
+ * tensors or more then begins a text, which goes on to a line feed in the metadata.
+ */
+function alsoPickle(): Buffer {
+  const count = 0x5600 - base.tensors.length;
+  const extra = Array.from({ length: count }, (_, index) => ({ name: `e${index}`, dims: [8] }));
+  const entries = withEntries(entry.string('general.description', `\n0${evil_pickle}`));
+  return ggufFile({ entries: entries.reverse(), tensors: [...base.tensors, ...extra] });
 }
 
 function metadata(): Row[] {
@@ -133,6 +109,7 @@ function metadata(): Row[] {
     ['strings past the end', 'truncated', changed(entry.strings('x', [], 2 ** 23))],
     ['alignment 0', 'alignment', changed(entry.u32('general.alignment', 0))],
     ['alignment 48', 'alignment', changed(entry.u32('general.alignment', 48))],
+    ['alignment 131072', 'alignment', changed(entry.u32('general.alignment', 131_072))],
     ['alignment 2^31', 'alignment', changed(entry.u32('general.alignment', 2 ** 31))],
     ['alignment as a string', 'key_type', changed(entry.string('general.alignment', '32'))],
   ];
@@ -149,6 +126,12 @@ function tensors(): Row[] {
     ['a tensor name that is no UTF-8', 'utf8', withTensor({ name: Buffer.from([0xff, 0xfe]) })],
     ['a tensor twice', 'duplicate_tensor', withTensor({ name: 'output.weight' })],
     ['five dimensions', 'tensor_dims', withTensor({ dims: [32, 1, 1, 1, 1] })],
+    ['2^32 - 1 dimensions', 'tensor_dims', withTensor({ dim_count: 0xffffffff })],
+    [
+      'bytes that wrap by their padding',
+      'tensor_size',
+      withTensor({ dims: [2n ** 62n - 1n], bytes: 32 }),
+    ],
     ['no dimensions', 'tensor_dims', withTensor({ dims: [], bytes: 32 })],
     ['a dimension of 0', 'tensor_dims', withTensor({ dims: [32, 0], bytes: 32 })],
     ['a dimension of -1', 'tensor_size', withTensor({ dims: [-1n], bytes: 32 })],
@@ -238,6 +221,16 @@ function settings(): Row[] {
       'not_a_language_model',
       changed(entry.string('general.architecture', 'clip')),
     ],
+    [
+      'a control vector',
+      'not_a_language_model',
+      changed(entry.string('general.architecture', 'controlvector')),
+    ],
+    [
+      'a projector by type',
+      'not_a_language_model',
+      changed(entry.string('general.type', 'mmproj')),
+    ],
     ['an adapter', 'not_a_language_model', changed(entry.string('general.type', 'adapter'))],
     ['a 64-bit block count', 'key_type', changed(entry.u64('llama.block_count', 1))],
     ['heads for no layer', 'layer_array', changed(array('llama.attention.head_count', 4, []))],
@@ -265,12 +258,29 @@ function vocabulary(): Row[] {
       withToken(plain_token, '', `[EMPTY_${plain_token}]`),
     ],
     ['the token <0x-1>', 'byte_token', withToken(byte_token, '<0x-1>')],
+    [
+      'the token <0x-1> for PLaMo-2',
+      'byte_token',
+      withToken(byte_token, '<0x-1>', undefined, entry.string('tokenizer.ggml.model', 'plamo2')),
+    ],
+    ['a token of 2^32 bytes', 'token_size', longToken(2n ** 32n)],
+    ['a token of 2^63 bytes', 'token_size', longToken(2n ** 63n)],
     ['a missing byte token', 'byte_tokens', withToken(byte_token, 'zero')],
     ['too few scores', 'token_arrays', changed(entry.f32s('tokenizer.ggml.scores', [0]))],
     [
       'scores as bytes',
       'token_array_type',
       changed(array('tokenizer.ggml.scores', gguf_type.i8, [Buffer.alloc(count)], count)),
+    ],
+    [
+      'token types as texts',
+      'token_array_type',
+      changed(entry.strings('tokenizer.ggml.token_type', Array(count).fill(''))),
+    ],
+    [
+      'tokens as bytes',
+      'token_array_type',
+      changed(array('tokenizer.ggml.tokens', gguf_type.u8, [Buffer.alloc(count)], count)),
     ],
     ['a score NaN', 'token_score', changed(entry.f32s('tokenizer.ggml.scores', [Number.NaN]))],
     ['too few token types', 'token_arrays', changed(entry.i32s('tokenizer.ggml.token_type', [1]))],
@@ -281,63 +291,7 @@ function vocabulary(): Row[] {
   ];
 }
 
-function templates(): Row[] {
-  const deep = (count: number) => `{{ ${'('.repeat(count)}1${')'.repeat(count)} }}`;
-  return [
-    ['a template of 10 MB', 'template_size', withTemplate('x'.repeat(10_000_000))],
-    ['a template that is no UTF-8', 'utf8', withTemplate(Buffer.from([0x80]))],
-    ['200 nested parentheses', 'template_nesting', withTemplate(deep(200))],
-    ['100,000 nested parentheses', 'template_nesting', withTemplate(deep(100_000))],
-    ['nested lists', 'template_nesting', withTemplate(`{{ ${'['.repeat(101)} }}`)],
-    ['nested blocks', 'template_nesting', withTemplate('{% if true %}'.repeat(101))],
-    ['chained elif', 'template_nesting', withTemplate(`{% if a %}${'{%- elif a %}'.repeat(101)}`)],
-    ['100,000 negations', 'template_tag', withTemplate(`{{ ${'not '.repeat(60_000)}a }}`)],
-    ['100,000 additions', 'template_tag', withTemplate(`{{ 1${'+1'.repeat(100_000)} }}`)],
-    ['an open tag', 'template_tag', withTemplate('{{ "never closed }}')],
-    ['an open comment', 'template_tag', withTemplate('{# never closed')],
-    [
-      'a loop of 2·10^9',
-      'template_number',
-      withTemplate('{% for i in range(2000000000) %}{% endfor %}'),
-    ],
-    [
-      'a loop of 5·10^5',
-      'template_range',
-      withTemplate('{% for i in range(0, 500_000) %}{% endfor %}'),
-    ],
-    ['a power', 'template_number', withTemplate('{{ 10 ** 9 }}')],
-    ['a product', 'template_repeat', withTemplate("{{ 'a' * 1000 * 1000 * 1000 }}")],
-    [
-      'loops in loops',
-      'template_range',
-      withTemplate('{% for i in range(1000) %}'.repeat(3) + '{% endfor %}'.repeat(3)),
-    ],
-    [
-      'text doubled 40 times',
-      'template_repeat',
-      withTemplate("{% set s = 'a' %}{% for i in range(40) %}{% set s = s ~ s %}{% endfor %}"),
-    ],
-    [
-      'text doubled in a namespace',
-      'template_repeat',
-      withTemplate("{%- set ns.s = ns.s + '' + ns.s -%}"),
-    ],
-    [
-      'text doubled by way of another',
-      'template_repeat',
-      withTemplate('{% set a = b ~ b %}{% set b = a ~ a %}'),
-    ],
-    ['text times two', 'template_repeat', withTemplate('{% set s = s * 2 %}')],
-    [
-      'a bad template of another name',
-      'template_number',
-      changed(entry.string('tokenizer.chat_template.tools', '{{ 99999999999 }}')),
-    ],
-  ];
-}
-
 function accepted(): [string, Buffer][] {
-  const shard = [entry.u16('split.no', 0), entry.u16('split.count', 2)];
   return [
     ['the good file', ggufFile(good)],
     ['the good file in version 2', ggufFile({ ...good, version: 2 })],
@@ -350,7 +304,8 @@ function accepted(): [string, Buffer][] {
         entries: withEntries(entry.u32('general.alignment', 4096)),
       }),
     ],
-    ['the first part of a split model', changed(...shard)],
+    ['weights that are not numbers', withTensor({ data: Buffer.alloc(128, 0xff) })],
+    ['a token of another kind of byte', withToken(plain_token, '<0x41', undefined)],
     ['a tensor of every dimension', withTensor({ dims: [32, 1, 2, 1] })],
     ['a quantised tensor', withTensor({ dims: [256, 2], type: 12, bytes: 288 })],
     ['an empty token', withToken(plain_token, '')],
@@ -370,7 +325,7 @@ function accepted(): [string, Buffer][] {
 
 /** Every file of the battery; made anew on each call. */
 export function battery(): BatteryFile[] {
-  const rows = [containers, metadata, tensors, settings, vocabulary, templates].flatMap((make) =>
+  const rows = [containers, metadata, tensors, settings, vocabulary, badTemplates].flatMap((make) =>
     make(),
   );
   return [

@@ -7,16 +7,18 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { FileHandle } from 'node:fs/promises';
-import { gguf_limits } from './gguf-limits.ts';
-import { must, Refusal } from './gguf-refusal.ts';
+import { must, Refusal } from './validate-refusal.ts';
+
+/** One read from the file, and the memory that a walk holds. */
+export const chunk_bytes = 1 << 20;
 
 /** Called for each string of an array with the bytes from `start` to `end` of `bytes`. */
 export type StringVisitor = (bytes: Uint8Array, start: number, end: number) => void;
 
-export class GgufReader {
+export class ModelReader {
   readonly file_bytes: number;
   readonly #file: FileHandle;
-  readonly #bytes = Buffer.allocUnsafeSlow(gguf_limits.chunk_bytes);
+  readonly #bytes = Buffer.allocUnsafeSlow(chunk_bytes);
   readonly #view = new DataView(this.#bytes.buffer);
   /** Where in the file the chunk's first byte lies. */
   #base = 0;
@@ -64,11 +66,6 @@ export class GgufReader {
     this.#filled = 0;
   }
 
-  /** Goes back to `offset`, which must still be in the first chunk. */
-  rewind(offset: number): void {
-    this.#at = offset - this.#base;
-  }
-
   u8(): number {
     this.#at += 1;
     return this.#view.getUint8(this.#at - 1);
@@ -111,6 +108,23 @@ export class GgufReader {
   raw(count: number): Uint8Array {
     this.#at += count;
     return this.#bytes.subarray(this.#at - count, this.#at);
+  }
+
+  /** What of the next `count` bytes is in the chunk, without walking on; valid as `raw` is. */
+  buffered(count: number): Buffer {
+    return this.#bytes.subarray(this.#at, Math.min(this.#filled, this.#at + count));
+  }
+
+  /** `count` bytes from anywhere, beside the walk; fewer at the end of the file. */
+  async readAt(position: number, count: number): Promise<Buffer> {
+    const bytes = Buffer.allocUnsafeSlow(Math.max(0, Math.min(count, this.file_bytes - position)));
+    for (let done = 0; done < bytes.length; ) {
+      const left = bytes.length - done;
+      const { bytesRead } = await this.#file.read(bytes, done, left, position + done);
+      must(bytesRead > 0, 'changed');
+      done += bytesRead;
+    }
+    return bytes;
   }
 
   /** `count` bytes as text, which must be UTF-8. */

@@ -1,15 +1,17 @@
 /**
- * The validator's rules: an id that never changes and the sentence a person reads.
+ * The rules of all validators: an id that never changes and the sentence a person reads.
  *
  * Invariants: a file that is refused breaks exactly the rule named; `Refusal` never leaves the
- * validator (it ends the walk, and becomes a value at its edge).
+ * validators (it ends the walk, and becomes a value at their edge).
  */
-export const gguf_rules = {
+export const model_rules = {
   missing: 'There is no such file.',
   not_a_file: 'This is not a regular file.',
   unreadable: 'The file cannot be read.',
   changed: 'The file changed while it was read.',
-  not_gguf: 'This is not a GGUF file.',
+  unknown_format: 'This is neither a GGUF nor a safetensors file.',
+  polyglot_zip: 'The file is at the same time a ZIP archive; PyTorch would run code from it.',
+  polyglot_pickle: 'The file is at the same time a Python pickle; loading it so would run code.',
   big_endian: 'This is a big-endian GGUF file; the engines here read little-endian ones.',
   version: 'Only GGUF versions 2 and 3 can be loaded.',
   truncated: 'The file ends before its header does.',
@@ -59,17 +61,38 @@ export const gguf_rules = {
   token_id: 'A special token lies outside the vocabulary.',
   embedding_shape: 'The token embedding does not fit the vocabulary and embedding length.',
   shard: 'The numbers of this part of a split model are out of bounds.',
+  shard_name: 'The parts of a split model must be named as the engine looks for them.',
+  shard_order: 'This is a later part of a split model; give its first part.',
+  shard_missing: 'A part of the split model is missing.',
+  shard_mismatch: 'The parts of the split model do not belong together.',
   template_size: 'The chat template is longer than any real one.',
   template_nesting: 'The chat template nests too deep; the engine would crash.',
   template_tag: 'A tag of the chat template is not closed or far too long.',
   template_number: 'The chat template holds a number that could only serve to exhaust the engine.',
   template_range: 'The chat template loops too often; the engine would never be ready.',
   template_repeat: 'The chat template multiplies text; the engine would run out of memory.',
+  json_syntax: 'The text is not JSON of the form that it must have.',
+  json_duplicate: 'A name occurs twice in one object; readers differ in which one they take.',
+  json_number: 'A number is not a whole one from 0 to 2^53 - 1.',
+  json_string: 'A string is longer than its place allows.',
+  json_depth: 'The JSON nests deeper than any real one.',
+  json_size: 'The JSON is larger than any real one.',
+  header_entry: 'An entry of the header does not have the form of a tensor.',
+  header_metadata: 'The metadata of the header is not a list of names with a text each.',
+  tensor_extent: "A tensor's place does not have the size of its type and shape.",
+  tensor_bits: 'A tensor of numbers smaller than a byte does not fill whole bytes.',
+  index: 'The index of the parts does not have the form of one.',
+  index_name: 'The index names a file outside the folder of the model.',
+  index_tensor: 'The index and the parts do not hold the same tensors.',
+  remote_code: 'The settings of the model ask for code of its own to be run.',
+  beside_file: 'A file beside the model is code, or a format that can hold code.',
+  folder_size: 'The folder holds more files than any real model.',
+  no_weights: 'The folder holds no safetensors file.',
 } as const;
 
-export type GgufRule = keyof typeof gguf_rules;
+export type ModelRule = keyof typeof model_rules;
 
-const unreadable: ReadonlySet<GgufRule> = new Set([
+const unreadable: ReadonlySet<ModelRule> = new Set([
   'missing',
   'not_a_file',
   'unreadable',
@@ -77,11 +100,11 @@ const unreadable: ReadonlySet<GgufRule> = new Set([
 ]);
 
 export class Refusal extends Error {
-  readonly rule: GgufRule;
+  readonly rule: ModelRule;
 
   /** `detail` is a sentence of its own: which key or tensor, what was found. */
-  constructor(rule: GgufRule, detail = '') {
-    super(detail === '' ? gguf_rules[rule] : `${gguf_rules[rule]} ${detail}`);
+  constructor(rule: ModelRule, detail = '') {
+    super(detail === '' ? model_rules[rule] : `${model_rules[rule]} ${detail}`);
     this.rule = rule;
   }
 
@@ -91,6 +114,11 @@ export class Refusal extends Error {
 }
 
 /** Ends the walk unless `holds`. */
-export function must(holds: boolean, rule: GgufRule, detail?: () => string): asserts holds {
+export function must(holds: boolean, rule: ModelRule, detail?: () => string): asserts holds {
   if (!holds) throw new Refusal(rule, detail?.());
+}
+
+/** Names are shown and compared; control characters could make two look alike, or cut one. */
+export function isPlain(text: string): boolean {
+  return text !== '' && !/\p{Cc}/u.test(text);
 }
