@@ -21,6 +21,7 @@ import { readIdentity } from '../store/accounts.ts';
 import { lockFolder, openSqliteStore } from '../store/sqlite.ts';
 import { type EinsoraStore, transactions } from '../store/transactions.ts';
 import { listRunningNames } from '../store/workloads.ts';
+import { startAccounting } from './accounting.ts';
 import { createApi } from './api.ts';
 import { createProofs, type Proofs } from './auth/proofs.ts';
 import { createController } from './controller.ts';
@@ -122,6 +123,7 @@ async function serve(
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
   const sync = createSync({ store, clock, log, presence, changed: () => controller.wake() });
+  const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence });
   const queue = createQueueView();
   const controller = createController({
@@ -162,6 +164,7 @@ async function serve(
     await local.agent.stop();
     await controller.stop();
     await housekeeping.stop();
+    await accounting.stop();
   }
   try {
     listening = await listen(options.port, { api, gateway, clock, random, log });

@@ -4,9 +4,9 @@
  *
  * Invariants: an interval opens and closes in the transaction of the state's event; it is written
  * once more, to close it, and never after (later knowledge is an entry of its own); one is open per
- * run and kind; lengths follow the steady clock, positions the wall clock; intervals of one workload
- * and kind do not overlap; what nobody proved is not metered: where the last proof of running is
- * older than a lease, the interval ends there.
+ * run and kind; lengths follow the steady clock, positions the wall clock; intervals of one
+ * workload and kind do not overlap; what nobody proved is not metered: where the last proof of
+ * running is older than a lease, the interval ends there.
  */
 import { limits } from '../contract/limits.ts';
 import { type Instant, steadyOf } from './ledger-clock.ts';
@@ -32,10 +32,15 @@ export type LedgerFields = {
   memory_bytes: number;
   started_at: number;
   started_steady: number;
+  /** What the wall clock said then, which may be before `started_at` where it stepped back. */
+  started_wall: number;
   /** Null while it is open. */
   ended_at: number | null;
   ended_steady: number | null;
-  /** `event`: its end was seen; `last_proof`: later it was not proven to run; `evidence`. */
+  /**
+   * `event`: with the state's event; `last_proof`: later it was not proven to run; `evidence`: the
+   * agent saw its end.
+   */
   ended_by: 'event' | 'last_proof' | 'evidence' | null;
   /** When it was closed, which may be later than its end. */
   closed_steady: number | null;
@@ -76,7 +81,7 @@ export async function openInterval(
   await insertEntry(sql, {
     ...{ ...run, kind, entry, sign: 1, reason: 'measured' },
     ...{ tenant_id: owner.tenant_id, user_id: owner.creator_id, ...facts },
-    ...{ started_at, started_steady: steady },
+    ...{ started_at, started_steady: steady, started_wall: cause.now },
     ...{ ended_at: null, ended_steady: null, ended_by: null, closed_steady: null },
   });
 }
@@ -95,14 +100,15 @@ export async function closeHeld(sql: Sql, run: RunKeys, cause: Instant): Promise
 }
 
 /**
- * Closes the metered interval of a run that left `running`: now where it was proven to run within
- * the last lease, else where it was last proven. Returns how far the wall clock moved against the
- * steady one meanwhile.
+ * Closes the metered interval of a run that left `running`: at `ended_steady` where its end was
+ * seen; else now where it was proven to run within the last lease; else where it was last proven.
+ * Returns how far the wall clock moved against the steady one meanwhile.
  */
 export async function closeMetered(
   sql: Sql,
   run: RunKeys,
   cause: Instant,
+  ended_steady: number | null = null,
 ): Promise<{ stepped_ms: number }> {
   const open = await findOpen(sql, 'metered', run);
   if (open === undefined) return { stepped_ms: 0 };
@@ -113,8 +119,10 @@ export async function closeMetered(
   );
   const proven = Math.max(open.started_steady, proof?.proven_steady ?? 0);
   const is_fresh = steady - proven <= limits.machine_lease_ms;
-  await close(sql, open, is_fresh ? steady : proven, is_fresh ? 'event' : 'last_proof', steady);
-  return { stepped_ms: cause.now - open.started_at - (steady - open.started_steady) };
+  if (ended_steady !== null) await close(sql, open, ended_steady, 'evidence', steady);
+  else if (is_fresh) await close(sql, open, steady, 'event', steady);
+  else await close(sql, open, proven, 'last_proof', steady);
+  return { stepped_ms: cause.now - open.started_wall - (steady - open.started_steady) };
 }
 
 /**
@@ -155,7 +163,7 @@ async function close(
   sql: Sql,
   open: LedgerRow,
   ended_steady: number,
-  ended_by: 'event' | 'last_proof',
+  ended_by: 'event' | 'last_proof' | 'evidence',
   closed_steady: number,
 ): Promise<void> {
   const length = Math.max(0, ended_steady - open.started_steady);
@@ -171,15 +179,15 @@ async function insertEntry(sql: Sql, row: LedgerFields): Promise<void> {
   await sql.run(
     `insert into ledger (id, workload_id, replica, run_epoch, kind, entry, sign, reason, tenant_id,
        user_id, machine_id, placed_class, gpu_count, cpu_millis, memory_bytes, started_at,
-       started_steady, ended_at, ended_steady, ended_by, closed_steady)
+       started_steady, started_wall, ended_at, ended_steady, ended_by, closed_steady)
      values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-       $20, $21)
+       $20, $21, $22)
      on conflict do nothing`,
     [
       ...[id, row.workload_id, row.replica, row.run_epoch, row.kind, row.entry, row.sign],
       ...[row.reason, row.tenant_id, row.user_id, row.machine_id, row.placed_class],
       ...[row.gpu_count, row.cpu_millis, row.memory_bytes, row.started_at, row.started_steady],
-      ...[row.ended_at, row.ended_steady, row.ended_by, row.closed_steady],
+      ...[row.started_wall, row.ended_at, row.ended_steady, row.ended_by, row.closed_steady],
     ],
   );
 }

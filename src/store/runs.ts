@@ -9,7 +9,7 @@ import { judgeReport, type Verdict } from '../core/judge.ts';
 import type { RunExit } from '../core/run.ts';
 import type { Amounts, Placement, WorkloadSpec } from '../core/workload.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
-import { closeHeld, correctMetered, openInterval } from './ledger.ts';
+import { closeHeld, closeMetered, correctMetered, openInterval } from './ledger.ts';
 import { steadyOf } from './ledger-clock.ts';
 import { proveMachine } from './proofs.ts';
 import { withClaims } from './quotas.ts';
@@ -221,6 +221,7 @@ async function proveRun(
     [run.workload_id, run.replica, run.run_epoch, steady],
   );
   await correctMetered(sql, run, steady);
+  if (ended) await closeMetered(sql, run, args, steady);
 }
 
 async function applyVerdict(

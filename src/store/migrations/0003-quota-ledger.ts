@@ -16,10 +16,12 @@ alter table workloads add column cpu_millis bigint not null default 0;
 alter table workloads add column memory_bytes bigint not null default 0;
 alter table workloads add column disk_bytes bigint not null default 0;
 update workloads set
-  cpu_millis = coalesce((select max(h.cpu_millis) from holds h where h.workload_id = workloads.id), 0),
+  cpu_millis =
+    coalesce((select max(h.cpu_millis) from holds h where h.workload_id = workloads.id), 0),
   memory_bytes =
     coalesce((select max(h.memory_bytes) from holds h where h.workload_id = workloads.id), 0),
-  disk_bytes = coalesce((select max(h.disk_bytes) from holds h where h.workload_id = workloads.id), 0);
+  disk_bytes =
+    coalesce((select max(h.disk_bytes) from holds h where h.workload_id = workloads.id), 0);
 create index workloads_claims on workloads (tenant_id)
   where state not in ('stopped', 'failed', 'deleted');
 
@@ -65,6 +67,7 @@ create table ledger (
   memory_bytes bigint not null,
   started_at bigint not null,
   started_steady bigint not null,
+  started_wall bigint not null,
   ended_at bigint constraint ledger_order check (ended_at >= started_at),
   ended_steady bigint,
   ended_by text,
@@ -80,10 +83,11 @@ create index ledger_closed on ledger (tenant_id, ended_at, id) where ended_at is
 
 insert into ledger (id, workload_id, replica, run_epoch, kind, entry, sign, reason, tenant_id,
   user_id, machine_id, placed_class, gpu_count, cpu_millis, memory_bytes, started_at,
-  started_steady)
+  started_steady, started_wall)
 select r.workload_id || '.' || r.replica || '.' || r.run_epoch || '.held.1', r.workload_id,
   r.replica, r.run_epoch, 'held', 1, 1, 'measured', w.tenant_id, w.creator_id, r.machine_id,
-  r.placed_class, 0, h.cpu_millis, h.memory_bytes, r.created_at, r.created_at
+  r.placed_class, 0, h.cpu_millis, h.memory_bytes, r.created_at, r.created_at,
+  r.created_at
 from runs r join workloads w on w.id = r.workload_id
   join holds h on h.workload_id = r.workload_id and h.replica = r.replica
     and h.run_epoch = r.run_epoch and h.device = ''
@@ -91,10 +95,11 @@ where h.released_at is null;
 
 insert into ledger (id, workload_id, replica, run_epoch, kind, entry, sign, reason, tenant_id,
   user_id, machine_id, placed_class, gpu_count, cpu_millis, memory_bytes, started_at,
-  started_steady)
+  started_steady, started_wall)
 select r.workload_id || '.' || r.replica || '.' || r.run_epoch || '.metered.1', r.workload_id,
   r.replica, r.run_epoch, 'metered', 1, 1, 'measured', w.tenant_id, w.creator_id, r.machine_id,
-  r.placed_class, 0, h.cpu_millis, h.memory_bytes, r.ready_at, r.ready_at
+  r.placed_class, 0, h.cpu_millis, h.memory_bytes, r.ready_at, r.ready_at,
+  r.ready_at
 from runs r join workloads w on w.id = r.workload_id and w.run_epoch = r.run_epoch
   join holds h on h.workload_id = r.workload_id and h.replica = r.replica
     and h.run_epoch = r.run_epoch and h.device = ''

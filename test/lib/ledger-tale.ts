@@ -1,0 +1,111 @@
+/**
+ * One workload on one machine, told step by step on a clock whose wall can move: for tests of the
+ * ledger.
+ */
+import assert from 'node:assert/strict';
+import type { ObservedRun } from '../../src/contract/sync.ts';
+import { makeId } from '../../src/core/ids.ts';
+import { seededRandom } from '../../src/lib/random.ts';
+import type { WorkloadRow } from '../../src/store/events.ts';
+import type { LedgerKind, LedgerRow } from '../../src/store/ledger.ts';
+import { readSteady } from '../../src/store/ledger-clock.ts';
+import { createFakeClock } from './fake-clock.ts';
+import { endpointSpec, type RigStore, seed, select } from './rig.ts';
+import { greet } from './store-model.ts';
+
+export type Tale = Awaited<ReturnType<typeof beginTale>>;
+
+export async function beginTale(store: RigStore) {
+  const clock = createFakeClock();
+  const random = seededRandom(5);
+  const ids = await seed(store, clock, random);
+  await greet(store, ids.machine_id, clock);
+  let mono_zero = 0;
+  const at = () => ({ now: clock.now(), mono: clock.monotonic() - mono_zero });
+  await store.transact('startLedgerClock', at());
+  const cause = () => ({ ...at(), actor: 'user:ada', request_id: 'r' });
+  const workload = async () => {
+    const [row] = await select<WorkloadRow>(store, 'select * from workloads');
+    assert.ok(row, 'it was launched');
+    return row;
+  };
+  const change = async (name: 'startWorkload' | 'stopWorkload' | 'deleteWorkload') => {
+    const { id, tenant_id } = await workload();
+    const args = { tenant_id, workload: id, ...cause(), idempotency: null };
+    const done = await store.transact(name, args);
+    assert.ok(done.outcome === 'done' && done.result.ok);
+  };
+  const tale = {
+    ...{ store, clock, ids },
+    pass: (ms: number) => clock.advance(ms),
+    launch: () =>
+      store.transact('launchWorkload', {
+        id: makeId(clock.now(), random.bytes(10)),
+        ...{ tenant_id: ids.tenant_id, creator_id: ids.user_id, spec: endpointSpec() },
+        ...{ name_is_free: true, ...cause(), idempotency: null },
+      }),
+    async place() {
+      const { id, revision } = await workload();
+      const placement = {
+        ...{ machine_id: ids.machine_id, machine_name: 'desk', placed_class: 'cpu-1c-2g' },
+        ...{ driver: 'sim' as const, isolation: 'weak' as const },
+      };
+      const args = { ...cause(), workload_id: id, revision, placement };
+      assert.equal((await store.transact('placeWorkload', args)).outcome, 'placed');
+    },
+    async report(
+      state: ObservedRun['state'],
+      more: { ended_ago_ms?: number } = {},
+      machine_id = ids.machine_id,
+    ) {
+      const { id, run_epoch } = await workload();
+      const facts = { stages: [], exit: null, reason: null, details: {}, log_tail: null };
+      const run = { workload_id: id, replica: 0, run_epoch, state, ...facts, ...more };
+      const who = { machine_id, machine_name: 'desk', heard_mono: null };
+      await store.transact('applyReport', { ...cause(), ...who, observed: [run] });
+    },
+    stop: () => change('stopWorkload'),
+    start: () => change('startWorkload'),
+    /** Placed, ready, and stopped after so long. */
+    async run(ms: number) {
+      await tale.place();
+      await tale.report('ready');
+      await clock.advance(ms);
+      await tale.prove();
+      await tale.stop();
+      await tale.report('parked');
+    },
+    /** The machine says that all is as it was. */
+    prove: () => {
+      const proofs = [{ machine_id: ids.machine_id, mono: at().mono }];
+      return store.transact('proveRunning', { ...at(), proofs });
+    },
+    /** The control plane comes back after so long by the wall; its monotonic clock begins anew. */
+    async restart({ away_ms }: { away_ms: number }) {
+      clock.stepWall(away_ms);
+      mono_zero = clock.monotonic() - 77;
+      return store.transact('startLedgerClock', at());
+    },
+    intervals: (kind: LedgerKind) =>
+      select<LedgerRow>(store, 'select * from ledger where kind = $1 order by run_epoch, entry', [
+        kind,
+      ]),
+    async lengths() {
+      const of = async (kind: LedgerKind) =>
+        (await tale.intervals(kind)).map((row) => (row.ended_at ?? Number.NaN) - row.started_at);
+      return { metered: await of('metered'), held: await of('held') };
+    },
+    async openLength() {
+      const open = (await tale.intervals('metered')).find((row) => row.ended_at === null);
+      assert.ok(open);
+      return (await store.read(readSteady, at())) - open.started_steady;
+    },
+    insert: (row: LedgerRow) => {
+      const names = Object.keys(row);
+      const places = names.map((_, index) => `$${index + 1}`);
+      const text = `insert into ledger (${names.join(', ')}) values (${places.join(', ')})`;
+      return store.transact('write', { text, params: Object.values(row) });
+    },
+  };
+  return tale;
+}
