@@ -13,9 +13,15 @@ import { createFakeClock } from './fake-clock.ts';
 import { endpointSpec, type RigStore, seed, select } from './rig.ts';
 import { greet } from './store-model.ts';
 
+type World = Awaited<ReturnType<typeof beginWorld>>;
 export type Tale = Awaited<ReturnType<typeof beginTale>>;
 
 export async function beginTale(store: RigStore) {
+  const world = await beginWorld(store);
+  return { ...world, ...people(world), ...machine(world), ...ledger(world) };
+}
+
+async function beginWorld(store: RigStore) {
   const clock = createFakeClock();
   const random = seededRandom(5);
   const ids = await seed(store, clock, random);
@@ -23,27 +29,47 @@ export async function beginTale(store: RigStore) {
   let mono_zero = 0;
   const at = () => ({ now: clock.now(), mono: clock.monotonic() - mono_zero });
   await store.transact('startLedgerClock', at());
-  const cause = () => ({ ...at(), actor: 'user:ada', request_id: 'r' });
-  const workload = async () => {
-    const [row] = await select<WorkloadRow>(store, 'select * from workloads');
-    assert.ok(row, 'it was launched');
-    return row;
+  return {
+    ...{ store, clock, random, ids, at },
+    cause: () => ({ ...at(), actor: 'user:ada', request_id: 'r' }),
+    pass: (ms: number) => clock.advance(ms),
+    /** The control plane comes back after so long by the wall; its monotonic clock begins anew. */
+    restart({ away_ms }: { away_ms: number }) {
+      clock.stepWall(away_ms);
+      mono_zero = clock.monotonic() - 77;
+      return store.transact('startLedgerClock', at());
+    },
+    async workload() {
+      const [row] = await select<WorkloadRow>(store, 'select * from workloads');
+      assert.ok(row, 'it was launched');
+      return row;
+    },
   };
+}
+
+function people({ store, clock, random, ids, cause, workload }: World) {
   const change = async (name: 'startWorkload' | 'stopWorkload' | 'deleteWorkload') => {
     const { id, tenant_id } = await workload();
     const args = { tenant_id, workload: id, ...cause(), idempotency: null };
     const done = await store.transact(name, args);
     assert.ok(done.outcome === 'done' && done.result.ok);
   };
-  const tale = {
-    ...{ store, clock, ids },
-    pass: (ms: number) => clock.advance(ms),
+  return {
     launch: () =>
       store.transact('launchWorkload', {
         id: makeId(clock.now(), random.bytes(10)),
         ...{ tenant_id: ids.tenant_id, creator_id: ids.user_id, spec: endpointSpec() },
         ...{ name_is_free: true, ...cause(), idempotency: null },
       }),
+    stop: () => change('stopWorkload'),
+    start: () => change('startWorkload'),
+  };
+}
+
+function machine(world: World) {
+  const { store, clock, ids, at, cause, workload } = world;
+  const { stop } = people(world);
+  const steps = {
     async place() {
       const { id, revision } = await workload();
       const placement = {
@@ -64,39 +90,36 @@ export async function beginTale(store: RigStore) {
       const who = { machine_id, machine_name: 'desk', heard_mono: null };
       await store.transact('applyReport', { ...cause(), ...who, observed: [run] });
     },
-    stop: () => change('stopWorkload'),
-    start: () => change('startWorkload'),
-    /** Placed, ready, and stopped after so long. */
-    async run(ms: number) {
-      await tale.place();
-      await tale.report('ready');
-      await clock.advance(ms);
-      await tale.prove();
-      await tale.stop();
-      await tale.report('parked');
-    },
     /** The machine says that all is as it was. */
     prove: () => {
       const proofs = [{ machine_id: ids.machine_id, mono: at().mono }];
       return store.transact('proveRunning', { ...at(), proofs });
     },
-    /** The control plane comes back after so long by the wall; its monotonic clock begins anew. */
-    async restart({ away_ms }: { away_ms: number }) {
-      clock.stepWall(away_ms);
-      mono_zero = clock.monotonic() - 77;
-      return store.transact('startLedgerClock', at());
+    /** Placed, ready, and stopped after so long. */
+    async run(ms: number) {
+      await steps.place();
+      await steps.report('ready');
+      await clock.advance(ms);
+      await steps.prove();
+      await stop();
+      await steps.report('parked');
     },
-    intervals: (kind: LedgerKind) =>
-      select<LedgerRow>(store, 'select * from ledger where kind = $1 order by run_epoch, entry', [
-        kind,
-      ]),
-    async lengths() {
-      const of = async (kind: LedgerKind) =>
-        (await tale.intervals(kind)).map((row) => (row.ended_at ?? Number.NaN) - row.started_at);
-      return { metered: await of('metered'), held: await of('held') };
-    },
+  };
+  return steps;
+}
+
+function ledger({ store, at }: World) {
+  const intervals = (kind: LedgerKind) =>
+    select<LedgerRow>(store, 'select * from ledger where kind = $1 order by run_epoch, entry', [
+      kind,
+    ]);
+  const lengths = async (kind: LedgerKind) =>
+    (await intervals(kind)).map((row) => (row.ended_at ?? Number.NaN) - row.started_at);
+  return {
+    intervals,
+    lengths: async () => ({ metered: await lengths('metered'), held: await lengths('held') }),
     async openLength() {
-      const open = (await tale.intervals('metered')).find((row) => row.ended_at === null);
+      const open = (await intervals('metered')).find((row) => row.ended_at === null);
       assert.ok(open);
       return (await store.read(readSteady, at())) - open.started_steady;
     },
@@ -107,5 +130,4 @@ export async function beginTale(store: RigStore) {
       return store.transact('write', { text, params: Object.values(row) });
     },
   };
-  return tale;
 }
