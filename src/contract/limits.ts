@@ -32,6 +32,7 @@ export const limits = {
   sessions_per_user: 50,
   open_invitations_per_tenant: 500,
   client_chars: 200,
+  known_browser_ms: 180 * 24 * 3600_000,
   requests_at_once: 512,
   sync_hold_ms: 20_000,
   machine_lease_ms: 60_000,
@@ -40,4 +41,5 @@ export const limits = {
   request_headers_ms: 15_000,
   secret_value_chars: 16 * 1024,
   secrets_per_tenant: 100,
+  seals_per_page: 10,
 } as const;

@@ -7,7 +7,10 @@ import type { Backend } from '../backends/backend.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Random } from '../lib/random.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
+import type { ActivityLog } from './activity.ts';
 import type { Proofs } from './auth/proofs.ts';
+import type { Revocations } from './auth/revocations.ts';
+import type { SignIns } from './auth/sign-ins.ts';
 import type { MachineViews } from './machine-views.ts';
 import type { Secrets } from './secrets.ts';
 import type { ViewDeps } from './workload-views.ts';
@@ -20,7 +23,10 @@ export type ApiDeps = ViewDeps & {
   machines: MachineViews;
   backend: Backend;
   proofs: Proofs;
+  signIns: SignIns;
+  revocations: Revocations;
   secrets: Secrets;
+  activity: ActivityLog;
   data_dir: string;
   /** The session cookie's name: with the port, since cookies ignore ports. */
   cookieName: () => string;

@@ -15,9 +15,20 @@ import { limits } from '../contract/limits.ts';
 import { type RouteName, routes } from '../contract/routes.ts';
 import { formatBytes } from '../core/format.ts';
 import { describeError, type Log } from '../lib/log.ts';
+import { noteAnswer, noteRefusal, targetOf } from './activity.ts';
 import type { ApiDeps } from './api-deps.ts';
-import { isSameOrigin, type Principal, principalOf } from './auth/principal.ts';
+import {
+  createTouch,
+  isSameOrigin,
+  type Principal,
+  principalOf,
+  type Touch,
+} from './auth/principal.ts';
 import { accountRoutes } from './routes/accounts.ts';
+import { tenantRoutes } from './routes/accounts-tenants.ts';
+import { sessionRoutes, tokenRoutes } from './routes/accounts-tokens.ts';
+import { invitationRoutes, userRoutes } from './routes/accounts-users.ts';
+import { activityRoutes } from './routes/activity.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
 import { secretRoutes } from './routes/secrets.ts';
@@ -28,11 +39,12 @@ import { storeRefusal } from './store-refusal.ts';
 export type RequestFacts = { request_id: string; log: Log };
 export type ApiEnv = {
   Bindings: { facts: RequestFacts };
-  Variables: { principal: Principal; route: RouteName };
+  Variables: { principal: Principal; route: RouteName; target: string | null };
 };
 export type Api = OpenAPIHono<ApiEnv>;
 
 export function createApi(deps: ApiDeps): Api {
+  const touch = createTouch(deps.store);
   const app: Api = new OpenAPIHono<ApiEnv>({
     defaultHook: (result) => {
       if (result.success) return;
@@ -47,30 +59,45 @@ export function createApi(deps: ApiDeps): Api {
     const route = routes[name];
     app.on(route.method.toUpperCase(), route.getRoutingPath(), async (c, next) => {
       c.set('route', name);
-      await authorise(deps, c, route.auth);
+      c.set('target', targetOf(c.req.param()));
+      await authorise({ ...deps, touch }, c, route.auth);
       await next();
+      if (c.error === undefined) noteAnswer(deps, c);
     });
   }
   accountRoutes(app, deps);
+  userRoutes(app, deps);
+  tenantRoutes(app, deps);
+  invitationRoutes(app, deps);
+  tokenRoutes(app, deps);
+  sessionRoutes(app, deps);
   workloadRoutes(app, deps);
   keyRoutes(app, deps);
   machineRoutes(app, deps);
   secretRoutes(app, deps);
+  activityRoutes(app, deps);
   app.notFound((c) => {
     const allow = methodsOf(c.req.path);
     if (allow.length === 0) return refuse(c, new EinsoraError('not_found', { what: 'such path' }));
     return refuse(c, new EinsoraError('method_not_allowed'), { allow: allow.join(', ') });
   });
-  app.onError((error, c) => refuse(c, asEinsoraError(error, c, deps)));
+  app.onError((thrown, c) => {
+    const error = asEinsoraError(thrown, c, deps);
+    noteRefusal(deps, c, error);
+    return refuse(c, error);
+  });
   return app;
 }
 
-async function authorise(deps: ApiDeps, c: Context<ApiEnv>, row: AuthRow): Promise<void> {
+type AuthDeps = Pick<ApiDeps, 'store' | 'clock' | 'cookieName'> & { touch: Touch };
+
+async function authorise(deps: AuthDeps, c: Context<ApiEnv>, row: AuthRow): Promise<void> {
   if (row.who === 'anyone') return;
   if (row.who === 'endpoint-key') throw new EinsoraError('not_found', { what: 'such path' });
   const headers = { get: (name: string) => c.req.header(name) };
   const principal = await principalOf(deps, headers, deps.cookieName());
   if (principal === null) throw new EinsoraError('sign_in_required');
+  c.set('principal', principal); // before it is judged: a refusal of somebody known is recorded
   const writes = c.req.method !== 'GET' && c.req.method !== 'HEAD';
   if (principal.via === 'session' && writes) {
     if (!isSameOrigin(headers, new URL(c.req.url).origin)) throw new EinsoraError('cross_site');
@@ -79,7 +106,6 @@ async function authorise(deps: ApiDeps, c: Context<ApiEnv>, row: AuthRow): Promi
   const scope = scopeOf(row, c.req.method);
   if (!hasScope(principal.scopes, scope)) throw new EinsoraError('scope_missing', { scope });
   if (row.whole === true && !principal.is_whole) throw new EinsoraError('token_too_narrow');
-  c.set('principal', principal);
   c.env.facts.log = c.env.facts.log.child({
     tenant: principal.tenant,
     subject: principal.user_name,

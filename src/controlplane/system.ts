@@ -22,8 +22,11 @@ import { lockFolder, openSqliteStore } from '../store/sqlite.ts';
 import { type EinsoraStore, transactions } from '../store/transactions.ts';
 import { listRunningNames } from '../store/workloads.ts';
 import { startAccounting } from './accounting.ts';
+import { openActivityLog } from './activity.ts';
 import { createApi } from './api.ts';
 import { createProofs, type Proofs } from './auth/proofs.ts';
+import { createRevocations } from './auth/revocations.ts';
+import { createSignIns } from './auth/sign-ins.ts';
 import { createController } from './controller.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { createMachineViews } from './machine-views.ts';
@@ -119,6 +122,8 @@ async function serve(
 ) {
   const { data_dir, clock, random, log } = options;
   const secrets = await openSecrets({ store, clock, random, data_dir });
+  const { store_uuid } = identity;
+  const activity = openActivityLog({ store, clock, random, log, data_dir, store_uuid });
   const presence = createPresence(clock);
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
@@ -143,12 +148,13 @@ async function serve(
   const gateway = createGateway({
     ...targets,
     dial: (run, machine_id, port_name) => local.backend.dial(machine_id, run, port_name),
-    clock,
-    log,
-    region: 'local',
+    ...{ clock, log, region: 'local' },
   });
   const api = createApi({
     ...{ store, clock, random, presence, machines, queue, proofs, secrets, data_dir, fileBytes },
+    activity,
+    signIns: createSignIns({ store, clock, random, pepper: proofs.pepper }),
+    revocations: createRevocations(clock),
     backend: local.backend,
     gateway_url: () => `${url()}/v1`,
     cookieName: () => `einsora_session_${listening?.port ?? options.port}`,
@@ -156,6 +162,7 @@ async function serve(
     wakeController: () => controller.wake(),
     wakeAgents: () => sync.wake(),
   });
+  const sealing = activity.start();
   const housekeeping = startHousekeeping({ store, clock, log });
   async function stop(): Promise<void> {
     await listening?.close();
@@ -164,6 +171,7 @@ async function serve(
     await local.agent.stop();
     await controller.stop();
     await housekeeping.stop();
+    await sealing.stop();
     await accounting.stop();
   }
   try {

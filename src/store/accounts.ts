@@ -65,7 +65,9 @@ export const readIdentity: Query<
   const meta = await sql.all<{ key: string; value: string }>('select key, value from meta');
   const value = (key: string) => meta.find((row) => row.key === key)?.value ?? '';
   const user = await sql.get<Row & { id: string; tenant_id: string; name: string }>(
-    "select id, tenant_id, name from users where role = 'operator' order by created_at, id limit 1",
+    `select u.id, u.tenant_id, u.name from users u join tenants t on t.id = u.tenant_id
+     where u.role = 'operator' and u.disabled_at is null and t.disabled_at is null
+     order by u.created_at, u.id limit 1`,
   );
   return {
     store_uuid: value('store_uuid'),

@@ -50,10 +50,22 @@ export async function recordAction(
   what: { target: string | null; details?: Details },
 ): Promise<void> {
   if (action === undefined) return;
-  await sql.run(
+  const { target, details = {} } = what;
+  const added = await insertActivity(sql, { action, target, outcome: 'done', details });
+  if (added !== 1) throw new Error('one action was recorded twice');
+}
+
+/** Adds a row of the log; 0 where its id is there already. */
+export function insertActivity(
+  sql: Sql,
+  row: { action: Action; target: string | null; outcome: string; details: Details },
+): Promise<number> {
+  const { action, target, outcome, details } = row;
+  return sql.run(
     `insert into activity (id, tenant_id, at, user_id, actor, via, proof_id, request_id,
        client_request_id, route, target, outcome, details)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'done', $12)`,
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+     on conflict (id) do nothing`,
     [
       action.id,
       action.tenant_id,
@@ -65,8 +77,9 @@ export async function recordAction(
       action.request_id,
       action.client_request_id ?? null,
       action.route,
-      what.target,
-      JSON.stringify(what.details ?? {}),
+      target,
+      outcome,
+      JSON.stringify(details),
     ],
   );
 }

@@ -2,7 +2,8 @@
  * Endpoint keys: what the inference gateway takes (`ept_…`).
  *
  * Invariants: only the hash and the last four characters are stored; a key opens one endpoint; a
- * deleted endpoint's keys are revoked with it, in the same transaction.
+ * deleted endpoint's keys are revoked with it, in the same transaction; a disabled user's open
+ * nothing.
  */
 import { type Action, recordAction } from './activity.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
@@ -93,8 +94,14 @@ export const listKeys: Query<{ workload_id: string; limit: number }, KeyRow[]> =
     [args.workload_id, args.limit],
   );
 
+/** By its hash; not where its maker or their tenant is disabled. */
 export const findKey: Query<{ hash: string }, KeyRow | undefined> = (sql, args) =>
-  sql.get<KeyRow>('select * from endpoint_keys where hash = $1', [args.hash]);
+  sql.get<KeyRow>(
+    `select k.* from endpoint_keys k join users u on u.id = k.user_id and u.disabled_at is null
+       join tenants t on t.id = k.tenant_id and t.disabled_at is null
+     where k.hash = $1`,
+    [args.hash],
+  );
 
 export type TargetRow = Row & {
   workload_id: string;

@@ -27,6 +27,15 @@ const columns = `u.id as user_id, u.name as user_name, u.role, u.tenant_id, t.sl
 export const findCredentials: Query<{ name: string }, CredentialsRow | undefined> = (sql, args) =>
   sql.get<CredentialsRow>(`select ${columns} ${joined} and u.name = $1`, [args.name]);
 
+/** Who gave the right password: `password` is the stored string that it was checked against. */
+export type Proven = { user_id: string; user_name: string; tenant_id: string; password: string };
+
+/** Has nothing ended this user's password since it was checked? */
+export async function isStillProven(sql: Sql, args: Proven): Promise<boolean> {
+  const now = await findCredentials(sql, { name: args.user_name });
+  return now?.user_id === args.user_id && now.password === args.password;
+}
+
 /** Whose password a reset link would set now. */
 export const findResetLink: Query<{ hash: string; now: number }, CredentialsRow | undefined> = (
   sql,
@@ -38,7 +47,7 @@ export const findResetLink: Query<{ hash: string; now: number }, CredentialsRow 
     [args.hash, args.now],
   );
 
-/** Sets a password; the links and the other sessions of the user end. */
+/** Sets a password; the links and the other sessions of the user end. Gives the ended ones' ids. */
 export async function setPassword(
   sql: Sql,
   args: {
@@ -48,11 +57,11 @@ export async function setPassword(
     now: number;
     action?: Action;
   },
-): Promise<null> {
+): Promise<{ ended: string[] }> {
   await sql.run('update users set password = $2 where id = $1', [args.user_id, args.password]);
-  await endSignIns(sql, args.user_id, args.now, args.kept_session);
+  const ended = await endSignIns(sql, args.user_id, args.now, args.kept_session);
   await recordAction(sql, args.action, { target: `user:${args.user_id}` });
-  return null;
+  return { ended };
 }
 
 /** Sets a password by a one-time link; null where that is used, too old or never was. */

@@ -5,7 +5,9 @@
  * number of them: the one not used for longest makes room.
  */
 import { type Action, type Attempt, actionBy, recordAction } from './activity.ts';
+import { isStillProven, type Proven } from './passwords.ts';
 import type { Query, Row, Sql } from './sql.ts';
+import { endSignIns } from './users.ts';
 
 export type SessionRow = Row & {
   id: string;
@@ -49,16 +51,16 @@ export type NewSession = {
   most: number;
 };
 
-/** A session for who gave name and password. */
+/** A session for who gave name and password; `ok` is 0 where the password was changed meanwhile. */
 export async function signInByPassword(
   sql: Sql,
-  args: NewSession & { tenant_id: string; user_name: string; attempt?: Attempt },
-): Promise<null> {
+  args: NewSession & Proven & { attempt?: Attempt },
+): Promise<{ ok: number }> {
+  if (!(await isStillProven(sql, args))) return { ok: 0 };
   await insertSession(sql, args);
-  const { tenant_id, user_id, user_name, id } = args;
-  const action = actionBy(args.attempt, { tenant_id, user_id, user_name, proof_id: id });
-  await recordAction(sql, action, { target: `session:${id}` });
-  return null;
+  const action = actionBy(args.attempt, { ...args, proof_id: args.id });
+  await recordAction(sql, action, { target: `session:${args.id}` });
+  return { ok: 1 };
 }
 
 export async function insertSession(sql: Sql, args: NewSession): Promise<void> {
@@ -96,19 +98,15 @@ export async function revokeSession(
   return { found: known === undefined ? 0 : 1 };
 }
 
-/** Ends all sessions of a user but one; gives the ids of those that it ended. */
+/** Ends all sessions of a user but one, and the unused links; gives the ids of what it ended. */
 export async function revokeSessions(
   sql: Sql,
   args: { user_id: string; kept: string | null; now: number; action?: Action },
 ): Promise<{ ids: string[] }> {
-  const ended = await sql.all<Row & { id: string }>(
-    `update sessions set revoked_at = $2
-     where user_id = $1 and revoked_at is null and expires_at > $2 and id <> $3 returning id`,
-    [args.user_id, args.now, args.kept ?? ''],
-  );
-  if (ended.length > 0) {
-    const details = { sessions: ended.length };
+  const ids = await endSignIns(sql, args.user_id, args.now, args.kept);
+  if (ids.length > 0) {
+    const details = { sessions: ids.length };
     await recordAction(sql, args.action, { target: `user:${args.user_id}`, details });
   }
-  return { ids: ended.map(({ id }) => id) };
+  return { ids };
 }

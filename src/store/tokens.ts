@@ -7,6 +7,7 @@
 import type { Role } from '../core/roles.ts';
 import { type Action, type Attempt, actionBy, recordAction } from './activity.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
+import { isStillProven, type Proven } from './passwords.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
 export type TokenRow = Row & {
@@ -70,11 +71,11 @@ export function createToken(
 /** The token of a command line that signed in by a password. */
 export async function logIn(
   sql: Sql,
-  args: CreateTokenArgs & { tenant_id: string; user_name: string; attempt?: Attempt },
-): Promise<CreateTokenResult> {
+  args: CreateTokenArgs & Proven & { attempt?: Attempt },
+): Promise<CreateTokenResult | { ok: false; code: 'sign_in_wrong' }> {
+  if (!(await isStillProven(sql, args))) return { ok: false, code: 'sign_in_wrong' };
   const made = await insertToken(sql, args);
-  const { tenant_id, user_id, user_name } = args;
-  const action = actionBy(args.attempt, { tenant_id, user_id, user_name, proof_id: args.id });
+  const action = actionBy(args.attempt, { ...args, proof_id: args.id });
   if (made.ok) await recordAction(sql, action, recordOf(args));
   return made;
 }

@@ -126,18 +126,20 @@ export async function addResetLink(
   return { ok: true, row, changed: 1 };
 }
 
-/** Voids the links and sessions of a user, but the one session that is kept. */
+/** Voids the links and sessions of a user, but the one session that is kept; ids of the ended. */
 export async function endSignIns(
   sql: Sql,
   user_id: string,
   now: number,
   kept: string | null = null,
-): Promise<void> {
+): Promise<string[]> {
   await sql.run('delete from sign_in_links where user_id = $1', [user_id]);
-  await sql.run(
-    `update sessions set revoked_at = $2 where user_id = $1 and revoked_at is null and id <> $3`,
+  const ended = await sql.all<Row & { id: string }>(
+    `update sessions set revoked_at = $2
+     where user_id = $1 and revoked_at is null and expires_at > $2 and id <> $3 returning id`,
     [user_id, now, kept ?? ''],
   );
+  return ended.map(({ id }) => id);
 }
 
 type Locked = { ok: true; row: UserRow } | Exclude<UserChangeResult, { ok: true }>;

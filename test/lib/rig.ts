@@ -11,9 +11,12 @@ import { createPresence, type Presence } from '../../src/backends/agent/presence
 import { createSync, type SyncHandler } from '../../src/backends/agent/sync.ts';
 import type { Role } from '../../src/contract/auth.ts';
 import type { Inventory } from '../../src/contract/machines.ts';
+import { openActivityLog } from '../../src/controlplane/activity.ts';
 import { type Api, createApi } from '../../src/controlplane/api.ts';
 import type { ApiDeps } from '../../src/controlplane/api-deps.ts';
 import { createProofs } from '../../src/controlplane/auth/proofs.ts';
+import { createRevocations } from '../../src/controlplane/auth/revocations.ts';
+import { createSignIns } from '../../src/controlplane/auth/sign-ins.ts';
 import { type Controller, createController } from '../../src/controlplane/controller.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
@@ -24,16 +27,27 @@ import type { WorkloadSpec } from '../../src/core/workload.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
 import { type Random, seededRandom } from '../../src/lib/random.ts';
 import { digest } from '../../src/lib/secret.ts';
+import { dumpStore } from '../../src/store/dump.ts';
+import type { Engine } from '../../src/store/dump-tables.ts';
 import { openMemoryStore } from '../../src/store/memory.ts';
+import { migrations } from '../../src/store/migrations/index.ts';
+import { openPostgresStore } from '../../src/store/postgres.ts';
 import type { Row, Sql, SqlValue, Store } from '../../src/store/sql.ts';
 import { openSqliteStore } from '../../src/store/sqlite.ts';
 import type { EinsoraStore } from '../../src/store/transactions.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
+import { needs } from './parts.ts';
+import { createDatabase } from './postgres.ts';
 import { type RigTable, transactions } from './rig-transactions.ts';
 
 export type RigStore = Store<RigTable>;
-export type StoreKind = 'memory' | 'file';
-export const storeKinds: StoreKind[] = ['memory', 'file'];
+export type StoreKind = 'memory' | 'file' | 'postgres';
+/** The stores that tests of this machine run on. */
+export const storeKinds: StoreKind[] = [
+  'memory',
+  'file',
+  ...(needs('postgres').skip === false ? (['postgres'] as const) : []),
+];
 export const gib = 2 ** 30;
 
 /** An empty store with the program's schema. */
@@ -45,13 +59,26 @@ export async function openTestStore(
     return { store, close: () => store.close() };
   }
   const folder = mkdtempSync(join(tmpdir(), 'einsora-rig-'));
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  if (kind === 'postgres') {
+    const database = await createDatabase();
+    const store = await openPostgresStore({ url: database.url, folder, transactions, log: quiet });
+    return {
+      store,
+      async close() {
+        await store.close();
+        await database.free();
+        remove();
+      },
+    };
+  }
   const transactions_url = new URL('rig-transactions.ts', import.meta.url).href;
   const store = await openSqliteStore({ folder, transactions_url, transactions, log: quiet });
   return {
     store,
     async close() {
       await store.close();
-      rmSync(folder, { recursive: true, force: true });
+      remove();
     },
   };
 }
@@ -64,19 +91,28 @@ export function select<T extends Row>(
   return store.read((sql: Sql) => sql.all<T>(text, params), {});
 }
 
-/** Every text in every row of the store, for looking for what must not be there. */
+/** Every value in every row of the store, for looking for what must not be there. */
 export async function everyValue(store: Pick<RigStore, 'read'>): Promise<string[]> {
-  const tables = await select<{ name: string }>(
-    store,
-    "select name from sqlite_schema where type = 'table'",
+  const rows = (await dumpOf(store)).map((line) => JSON.parse(line));
+  return rows.flatMap((row) => (Array.isArray(row) ? row.map(String) : []));
+}
+
+/** Everything in the store, as lines that are the same whatever the engine. */
+export async function dumpOf(store: Pick<RigStore, 'read'>): Promise<string[]> {
+  const engine = await engineOf(store);
+  return store.read(async (sql: Sql) => {
+    const lines: string[] = [];
+    await dumpStore(sql, engine, migrations.length, (line) => lines.push(line));
+    return lines;
+  }, {});
+}
+
+function engineOf(store: Pick<RigStore, 'read'>): Promise<Engine> {
+  const ask = (sql: Sql) => sql.get('select sqlite_version() as version');
+  return store.read(ask, {}).then(
+    () => 'sqlite' as const,
+    () => 'postgres' as const,
   );
-  const values: string[] = [];
-  for (const { name } of tables) {
-    for (const row of await select(store, `select * from ${name}`)) {
-      values.push(...Object.values(row).map(String));
-    }
-  }
-  return values;
 }
 
 /** The same store, with the names of the transactions that were asked of it. */
@@ -216,6 +252,13 @@ export type Rig = {
   close(): Promise<void>;
 };
 
+const idle_backend: ApiDeps['backend'] = {
+  dial: async () => {
+    throw new Error('nothing runs here');
+  },
+  logs: async () => ({ text: 'a line\n', next_offset: 7, end: false }),
+};
+
 export async function createRig(options: { kind?: StoreKind; wrap?: Wrap } = {}): Promise<Rig> {
   const opened = await openTestStore(options.kind ?? 'memory');
   const store = options.wrap?.(opened.store) ?? opened.store;
@@ -237,17 +280,20 @@ export async function createRig(options: { kind?: StoreKind; wrap?: Wrap } = {})
   const machines = createMachineViews({ store: einsora, presence });
   const queue = createQueueView();
   const uses = async () => [];
+  const shared = { store: einsora, clock, random, log, data_dir: folder };
+  const proofs = createProofs(shared);
   const apiDeps: ApiDeps = {
     ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
     ...{ machines, queue },
-    proofs: createProofs({ store: einsora, clock, random, data_dir: folder }),
-    secrets: await openSecrets({ store: einsora, clock, random, data_dir: folder }),
-    backend: {
-      dial: async () => {
-        throw new Error('nothing runs here');
-      },
-      logs: async () => ({ text: 'a line\n', next_offset: 7, end: false }),
-    },
+    proofs,
+    activity: openActivityLog({ ...shared, store_uuid: 'rig' }),
+    signIns: createSignIns({
+      ...{ store: einsora, clock, random, pepper: proofs.pepper },
+      cost: { memory_kib: 64, passes: 1 },
+    }),
+    revocations: createRevocations(clock),
+    secrets: await openSecrets(shared),
+    backend: idle_backend,
     gateway_url: () => 'http://localhost:4600/v1',
     cookieName: () => 'einsora_session_4600',
     origin: () => 'http://localhost:4600',

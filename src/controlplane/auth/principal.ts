@@ -7,6 +7,7 @@
  */
 
 import type { Role } from '../../contract/auth.ts';
+import { EinsoraError } from '../../contract/errors.ts';
 import { limits } from '../../contract/limits.ts';
 import { isScope, reachNow, type Scope } from '../../core/scopes.ts';
 import { checkToken } from '../../core/token.ts';
@@ -37,9 +38,27 @@ export type Headers = { get(name: string): string | null | undefined };
 
 /** A proof is marked as used at most this often: a read must not become a write. */
 const touch_every_ms = 60_000;
+const touches_kept = 10_000;
+
+/** Marks a proof as used, where that is due. Never fails: a full disk must not end reading. */
+export type Touch = (via: Principal['via'], row: PrincipalRow, now: number) => Promise<void>;
+
+/** Of many requests at once by one proof, one writes. */
+export function createTouch(store: EinsoraStore): Touch {
+  const touched = new Map<string, number>();
+  return async (via, row, now) => {
+    const id = row.proof_id;
+    if (now - Math.max(row.last_used_at, touched.get(id) ?? 0) <= touch_every_ms) return;
+    touched.delete(id);
+    touched.set(id, now);
+    if (touched.size > touches_kept) touched.delete([...touched.keys()][0] ?? '');
+    const name = via === 'token' ? 'touchToken' : 'touchSession';
+    await store.transact(name, { id, now }).catch(() => null);
+  };
+}
 
 export async function principalOf(
-  deps: { store: EinsoraStore; clock: Clock },
+  deps: { store: EinsoraStore; clock: Clock; touch: Touch },
   headers: Headers,
   cookie_name: string,
 ): Promise<Principal | null> {
@@ -50,9 +69,7 @@ export async function principalOf(
     if (token === undefined || !checkToken('tsk_', token)) return null;
     const row = await deps.store.read(principalOfToken, { hash: digest(token), now });
     if (row === undefined) return null;
-    if (now - row.last_used_at > touch_every_ms) {
-      await deps.store.transact('touchToken', { id: row.proof_id, now });
-    }
+    await deps.touch('token', row, now);
     return toPrincipal(row, 'token');
   }
   const session = cookieOf(headers, cookie_name);
@@ -63,9 +80,7 @@ export async function principalOf(
     idle_before: now - limits.session_idle_ms,
   });
   if (row === undefined) return null;
-  if (now - row.last_used_at > touch_every_ms) {
-    await deps.store.transact('touchSession', { id: row.proof_id, now });
-  }
+  await deps.touch('session', row, now);
   return toPrincipal(row, 'session');
 }
 
@@ -86,8 +101,18 @@ export function isSameOrigin(headers: Headers, own_origin: string): boolean {
   return headers.get('origin') === own_origin;
 }
 
+/** Who is not signed in has no cookie to judge by; a page of another site is refused anyway. */
+export function refuseOtherSite(headers: Headers): void {
+  const site = headers.get('sec-fetch-site');
+  if (site && site !== 'same-origin') throw new EinsoraError('cross_site');
+}
+
+export function headersOf(c: { req: { header(name: string): string | undefined } }): Headers {
+  return { get: (name) => c.req.header(name) };
+}
+
 /** The one value of a cookie; null where there is none, or two that disagree. */
-function cookieOf(headers: Headers, name: string): string | null {
+export function cookieOf(headers: Headers, name: string): string | null {
   const values = (headers.get('cookie') ?? '')
     .split(';')
     .map((part) => part.trim())

@@ -1,37 +1,40 @@
 /**
- * Health, the API's own description, and signing in and out.
+ * Health, the API's own description, who asks, and signing browsers in and out.
  */
+import type { Context } from 'hono';
 import { EinsoraError } from '../../contract/errors.ts';
 import { limits } from '../../contract/limits.ts';
 import { routes } from '../../contract/routes.ts';
+import { makeId } from '../../core/ids.ts';
 import { checkToken } from '../../core/token.ts';
+import { digest, type Secret } from '../../lib/secret.ts';
+import { plainText } from '../../lib/text.ts';
+import { findUser } from '../../store/users.ts';
 import { actionOf, attemptOf } from '../action.ts';
-import type { Api } from '../api.ts';
+import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
+import { cookieOf, headersOf, refuseOtherSite } from '../auth/principal.ts';
 import { openApiDocument } from '../openapi.ts';
+import { joinRoutes } from './accounts-join.ts';
 
 export function accountRoutes(app: Api, deps: ApiDeps): void {
-  const attempts = createAttempts(deps);
+  const countLink = createAttempts(deps);
 
   app.openapi(routes.health, (c) => c.json({ status: 'ok' as const }, 200));
 
   app.openapi(routes.openapi, (c) => c.json(openApiDocument(app), 200));
 
   app.openapi(routes.signIn, async (c) => {
+    refuseOtherSite(headersOf(c));
     const asked = c.req.valid('json');
-    if (!('token' in asked)) throw new EinsoraError('sign_in_wrong');
-    const { token } = asked;
-    const well_formed = checkToken('eat_', token);
-    if (well_formed) attempts(); // what is not costs nothing, and must not lock others out
-    const opened = well_formed
-      ? await deps.proofs.openSession(token, attemptOf(deps, c, 'session'))
-      : null;
-    if (opened === null) throw new EinsoraError('sign_in_link_spent');
-    const age_s = Math.floor(limits.session_ms / 1000);
-    c.header(
-      'set-cookie',
-      `${deps.cookieName()}=${opened.cookie.reveal()}; Path=/; Max-Age=${age_s}; HttpOnly; SameSite=Strict`,
-    );
+    const cookie =
+      'token' in asked
+        ? await byLink(deps, c, asked.token, countLink)
+        : await byPassword(deps, c, asked);
+    setCookie(c, deps.cookieName(), cookie.reveal(), limits.session_ms);
+    if ('name' in asked) {
+      setCookie(c, markName(deps), deps.signIns.markOf(asked.name), limits.known_browser_ms);
+    }
     return c.body(null, 204);
   });
 
@@ -40,25 +43,84 @@ export function accountRoutes(app: Api, deps: ApiDeps): void {
     if (via === 'session') {
       const action = actionOf(deps, c);
       await deps.store.transact('closeSession', { id: proof_id, now: action.now, action });
+      deps.revocations.tell({ proof_id });
     }
-    c.header('set-cookie', `${deps.cookieName()}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict`);
+    setCookie(c, deps.cookieName(), '', 0);
     return c.body(null, 204);
   });
 
-  app.openapi(routes.whoAmI, (c) => {
+  app.openapi(routes.whoAmI, async (c) => {
     const { user_id, user_name, role, tenant, via, scopes, expires_at } = c.get('principal');
+    const row = await deps.store.read(findUser, { user: user_id, tenant_id: null });
     const proof = { via, scopes: scopes === null ? null : [...scopes], expires_at };
-    return c.json({ user_id, name: user_name, role, tenant, ...proof, has_password: false }, 200);
+    const has_password = row?.has_password === 1;
+    return c.json({ user_id, name: user_name, role, tenant, ...proof, has_password }, 200);
   });
 
   app.openapi(routes.createSignInLink, async (c) => {
-    const { user_id } = c.get('principal');
-    const secret = await deps.proofs.makeSignInLink(user_id, actionOf(deps, c));
+    const { user_id, expires_at } = c.get('principal');
+    const by = { action: actionOf(deps, c), session_until: expires_at };
+    const secret = await deps.proofs.makeSignInLink(user_id, by);
     return c.json({ url: `${deps.origin()}/sign-in#t=${secret.reveal()}` }, 201);
   });
+
+  joinRoutes(app, deps, countLink);
 }
 
-/** Counts sign-in attempts of the last minute, all callers together, and refuses what is over. */
+async function byLink(
+  deps: ApiDeps,
+  c: Context<ApiEnv>,
+  token: string,
+  count: () => void,
+): Promise<Secret> {
+  // What is not well formed costs nothing, and must not lock others out.
+  if (!checkToken('eat_', token)) throw new EinsoraError('sign_in_link_spent');
+  count();
+  const by = { attempt: attemptOf(deps, c, 'session'), client: clientOf(c) };
+  const opened = await deps.proofs.openSession(token, by);
+  if (opened === null) throw new EinsoraError('sign_in_link_spent');
+  return opened.cookie;
+}
+
+async function byPassword(
+  deps: ApiDeps,
+  c: Context<ApiEnv>,
+  asked: { name: string; password: string },
+): Promise<Secret> {
+  const mark = cookieOf(headersOf(c), markName(deps));
+  const person = await deps.signIns.prove(asked, mark, c.env.facts.log);
+  const cookie = deps.proofs.makeCookie();
+  const attempt = attemptOf(deps, c, 'session');
+  const { user_id, user_name, tenant_id, password } = person;
+  const { ok } = await deps.store.transact('signInByPassword', {
+    ...{ user_id, user_name, tenant_id, password, attempt, now: attempt.now },
+    id: makeId(attempt.now, deps.random.bytes(10)),
+    hash: digest(cookie.reveal()),
+    client: clientOf(c),
+    signed_in_by: 'password',
+    expires_at: attempt.now + limits.session_ms,
+    most: limits.sessions_per_user,
+  });
+  if (ok === 0) throw new EinsoraError('sign_in_wrong');
+  return cookie;
+}
+
+/** The cookie by which a browser is told that signed in before (auth/tries.ts). */
+function markName(deps: ApiDeps): string {
+  return deps.cookieName().replace('session', 'known');
+}
+
+function setCookie(c: Context<ApiEnv>, name: string, value: string, age_ms: number): void {
+  const attributes = `Path=/; Max-Age=${Math.floor(age_ms / 1000)}; HttpOnly; SameSite=Strict`;
+  c.header('set-cookie', `${name}=${value}; ${attributes}`, { append: true });
+}
+
+/** What the client calls itself, for the list of sessions. */
+function clientOf(c: Context<ApiEnv>): string {
+  return plainText(c.req.header('user-agent') ?? '').slice(0, limits.client_chars);
+}
+
+/** Counts links tried in the last minute, by all callers together, and refuses what is over. */
 function createAttempts(deps: ApiDeps): () => void {
   let window_began = 0;
   let count = 0;

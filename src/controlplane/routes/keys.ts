@@ -58,10 +58,10 @@ export function keyRoutes(app: Api, deps: ApiDeps): void {
 }
 
 /**
- * An Idempotency-Key whose first use is forgotten (a day later) derives the key of then once more:
- * it exists, so nothing is made.
+ * An Idempotency-Key whose first use is forgotten (a day later) derives the key, token or link of
+ * then once more: it exists, so nothing is made.
  */
-function refuseDerivedAgain(error: unknown): never {
+export function refuseDerivedAgain(error: unknown): never {
   const exists = error instanceof StoreError && error.code === 'unique';
   throw exists ? new EinsoraError('idempotency_key_reused', {}, error) : error;
 }
