@@ -4,8 +4,10 @@
  */
 import type { AuthRow } from './auth.ts';
 import { accountRoutes } from './routes/accounts.ts';
+import { activityRoutes } from './routes/activity.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
+import { quotaRoutes } from './routes/quotas.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { tokenRoutes } from './routes/tokens.ts';
 import { invitationRoutes, tenantRoutes, userRoutes } from './routes/users.ts';
@@ -21,6 +23,8 @@ export const routes = {
   ...keyRoutes,
   ...machineRoutes,
   ...secretRoutes,
+  ...quotaRoutes,
+  ...activityRoutes,
 } as const;
 
 export type RouteName = keyof typeof routes;

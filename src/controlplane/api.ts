@@ -31,6 +31,7 @@ import { invitationRoutes, userRoutes } from './routes/accounts-users.ts';
 import { activityRoutes } from './routes/activity.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
+import { quotaRoutes } from './routes/quotas.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { workloadRoutes } from './routes/workloads.ts';
 import { storeRefusal } from './store-refusal.ts';
@@ -75,6 +76,7 @@ export function createApi(deps: ApiDeps): Api {
   keyRoutes(app, deps);
   machineRoutes(app, deps);
   secretRoutes(app, deps);
+  quotaRoutes(app, deps);
   activityRoutes(app, deps);
   app.notFound((c) => {
     const allow = methodsOf(c.req.path);

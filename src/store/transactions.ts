@@ -11,6 +11,8 @@ import {
   touchSession,
   touchToken,
 } from './accounts.ts';
+import { recordNotes } from './activity-notes.ts';
+import { eraseActivity, sealActivity } from './activity-seal.ts';
 import { forgetIdempotencyKeys } from './idempotency.ts';
 import { createInvitation, redeemInvitation, revokeInvitation } from './invitations.ts';
 import { createKey, revokeKey } from './keys.ts';
@@ -42,6 +44,7 @@ export const transactions = {
   deleteWorkload,
   disableUser,
   enableUser,
+  eraseActivity,
   forgetIdempotencyKeys,
   greetMachine,
   launchWorkload,
@@ -53,6 +56,7 @@ export const transactions = {
   queueWorkloads,
   redeemInvitation,
   rehashPassword,
+  recordNotes,
   removeSecret,
   renameTenant,
   replaceOwnerToken,
@@ -65,6 +69,7 @@ export const transactions = {
   revokeToken,
   setPassword,
   setQuota,
+  sealActivity,
   setSecret,
   setTenantDisabled,
   setUp,

@@ -1,5 +1,5 @@
 /**
- * Codes of accounts: passwords, tokens, invitations, tenants: a part of the one table in ../reasons.ts.
+ * Codes of accounts, passwords, tokens, tenants: a part of the one table in ../reasons.ts.
  */
 import type { Reason } from '../reasons.ts';
 

@@ -28,7 +28,7 @@ create table activity (
 );
 create index activity_newest on activity (tenant_id, at, id);
 create index activity_of_request on activity (request_id);
-create index activity_of_user on activity (user_id, at, id);
+create index activity_of_user on activity (user_id) where user_id is not null;
 create index activity_unsealed on activity (tenant_id, at, id) where seq is null;
 create unique index activity_seq on activity (tenant_id, seq) where seq is not null;
 
@@ -41,6 +41,10 @@ create table activity_seals (
   hash text not null,
   primary key (tenant_id, number)
 );
+create index activity_seals_at on activity_seals (tenant_id, at, number);
+
+create index workload_events_of_request on workload_events (request_id)
+  where request_id is not null;
 
 create table secrets (
   id text primary key,
