@@ -5,11 +5,12 @@
  * Invariants: what was skipped is printed, with why; a test skipped for a part that EINSORA_REQUIRE
  * names counts as failed; the very last line is `N passed, N failed, N skipped`.
  */
-import { globSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
+import { findPostgres, shareCluster } from '../test/lib/postgres.ts';
 
 const root = join(import.meta.dirname, '..');
 const required = (process.env.EINSORA_REQUIRE ?? '').split(',').filter((name) => name !== '');
@@ -28,8 +29,23 @@ if (files.length === 0) {
   console.log(`No test file matches ${patterns.join(', ')}.`);
   finish(1);
 } else {
-  await runAll();
+  const stop = await shareServer();
+  try {
+    await runAll();
+  } finally {
+    await stop();
+  }
   finish(0);
+}
+
+/** One Postgres for all files, where one of them may want it and the machine has it. */
+async function shareServer(): Promise<() => Promise<void>> {
+  const wanted = files.some((path) => /postgres|Store\b|Kinds\b/.test(readSource(path)));
+  return wanted && findPostgres() !== null ? shareCluster() : async () => {};
+}
+
+function readSource(path: string): string {
+  return readFileSync(join(root, path), 'utf8');
 }
 
 /** Files run in processes of their own; as many at once as there are cores, four at most. */
@@ -42,7 +58,8 @@ async function runAll(): Promise<void> {
     execArgv: ['--disable-warning=ExperimentalWarning'],
   });
   stream.on('test:pass', (event) => {
-    if (event.details.type === 'suite') return;
+    // A suite that is skipped as a whole runs none of its tests, and stands for them.
+    if (event.details.type === 'suite' && event.skip === undefined) return;
     if (event.skip === undefined) counts.passed += 1;
     else skips.push({ name: event.name, file: event.file ?? '', why: reasonOf(event.skip) });
   });

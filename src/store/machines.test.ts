@@ -2,112 +2,97 @@
  * Machines: numbers that only rise, and nothing that an agent says about whose machine it is.
  */
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
-import { addTenant, openTestStore, storeKinds } from '../../test/lib/rig.ts';
-import { beginStory, greet, offered, type Story, take } from '../../test/lib/store-model.ts';
+import { addTenant } from '../../test/lib/rig.ts';
+import { greet, offered, take } from '../../test/lib/store-model.ts';
+import { onEveryStore } from '../../test/lib/store-tests.ts';
 import { findMachine, listHolders, listMachines } from './machines.ts';
 
-for (const kind of storeKinds) {
-  describe(`machines on a store in ${kind}`, () => {
-    const inStory = (name: string, body: (story: Story) => Promise<void>) =>
-      test(name, async () => {
-        const { store, close } = await openTestStore(kind);
-        try {
-          await body(await beginStory(store));
-        } finally {
-          await close();
-        }
-      });
-
-    inStory(
-      'each hello has a higher epoch, also of many at once',
-      async ({ store, ids, clock }) => {
-        const greetings = await Promise.all(
-          Array.from({ length: 16 }, () => greet(store, ids.machine_id, clock)),
-        );
-        const epochs = greetings.map((one) => one?.agent_epoch);
-        assert.deepEqual(
-          epochs,
-          Array.from({ length: 16 }, (_, index) => index + 2),
-        );
-        assert.equal(await greet(store, 'unknown', clock), null);
-      },
+onEveryStore('machines', (inStory) => {
+  inStory('each hello has a higher epoch, also of many at once', async ({ store, ids, clock }) => {
+    const greetings = await Promise.all(
+      Array.from({ length: 16 }, () => greet(store, ids.machine_id, clock)),
     );
+    const epochs = greetings.map((one) => one?.agent_epoch);
+    assert.deepEqual(
+      epochs,
+      Array.from({ length: 16 }, (_, index) => index + 2),
+    );
+    assert.equal(await greet(store, 'unknown', clock), null);
+  });
 
-    inStory('adding a machine again leaves it as it is', async ({ store, ids }) => {
-      const asked = { machine_id: ids.machine_id };
-      const before = await store.read(findMachine, asked);
-      const again = { id: ids.machine_id, tenant_id: 'other', name: 'x', region: 'y', now: 9 };
-      assert.deepEqual(await store.transact('addMachine', again), { added: 0 });
-      assert.deepEqual(await store.read(findMachine, asked), before);
+  inStory('adding a machine again leaves it as it is', async ({ store, ids }) => {
+    const asked = { machine_id: ids.machine_id };
+    const before = await store.read(findMachine, asked);
+    const again = { id: ids.machine_id, tenant_id: 'other', name: 'x', region: 'y', now: 9 };
+    assert.deepEqual(await store.transact('addMachine', again), { added: 0 });
+    assert.deepEqual(await store.read(findMachine, asked), before);
+  });
+
+  inStory('an agent changes what is offered, never owner, region or sharing', async (story) => {
+    const { store, ids } = story;
+    const asked = { machine_id: ids.machine_id };
+    const before = await store.read(findMachine, asked);
+    const words = { tenant_id: 'eve', region: 'moon', sharing: 'community', generation: 0 };
+    await store.transact('updateInventory', {
+      ...words,
+      machine_id: ids.machine_id,
+      name: 'renamed',
+      offered: { ...offered, cpu_millis: 1 },
+      inventory: '{"sharing":"community"}',
     });
-
-    inStory('an agent changes what is offered, never owner, region or sharing', async (story) => {
-      const { store, ids } = story;
-      const asked = { machine_id: ids.machine_id };
-      const before = await store.read(findMachine, asked);
-      const words = { tenant_id: 'eve', region: 'moon', sharing: 'community', generation: 0 };
-      await store.transact('updateInventory', {
-        ...words,
-        machine_id: ids.machine_id,
-        name: 'renamed',
-        offered: { ...offered, cpu_millis: 1 },
-        inventory: '{"sharing":"community"}',
-      });
-      const after = await store.read(findMachine, asked);
-      assert.deepEqual(after, {
-        ...before,
-        name: 'renamed',
-        cpu_millis: 1,
-        inventory: '{"sharing":"community"}',
-        inventory_revision: (before?.inventory_revision ?? 0) + 1,
-      });
-    });
-
-    inStory('what is held of a machine is the sum of its open holds', async (story) => {
-      for (const which of [0, 1]) {
-        await take(story, { do: 'launch', which: 0, clock_ms: 1 });
-        await take(story, { do: 'place', which, clock_ms: 1 });
-      }
-      const page = { after: '', limit: 10, tenant_id: null };
-      const [machine] = await story.store.read(listMachines, page);
-      assert.equal(machine?.held_cpu_millis, 2000);
-      assert.equal(machine?.owner, 'local');
-      const { tenant_id } = story.ids;
-      const holders = await story.store.read(listHolders, { tenant_id });
-      assert.deepEqual(await story.store.read(listHolders, { tenant_id: 'other' }), []);
-      assert.deepEqual(
-        holders.map((held) => held.name),
-        ['chat', 'chat-2'],
-      );
-    });
-
-    inStory('a page of a tenant has its own machines and those that are shared', async (story) => {
-      const { store, ids, clock } = story;
-      await addTenant(store, 'other', 'other');
-      const more = [
-        ['a-theirs', 'private'],
-        ['b-shared', 'community'],
-        ['c-invited', 'invite-only'],
-      ];
-      for (const [id = '', sharing = ''] of more) {
-        const now = clock.now();
-        const machine = { id, tenant_id: 'other', name: id, region: 'local', now };
-        await store.transact('addMachine', machine);
-        const text = 'update machines set sharing = $1 where id = $2';
-        await store.transact('write', { text, params: [sharing, id] });
-      }
-      const listed = async (tenant_id: string | null) => {
-        const ids: string[] = [];
-        for (let after = ''; ; after = ids.at(-1) ?? '') {
-          const rows = await store.read(listMachines, { after, limit: 1, tenant_id });
-          if (rows.length === 0) return ids;
-          ids.push(...rows.map((row) => row.id));
-        }
-      };
-      assert.deepEqual(await listed(ids.tenant_id), [ids.machine_id, 'b-shared'].sort());
-      assert.deepEqual(await listed('other'), ['a-theirs', 'b-shared', 'c-invited']);
-      assert.equal((await listed(null)).length, 4);
+    const after = await store.read(findMachine, asked);
+    assert.deepEqual(after, {
+      ...before,
+      name: 'renamed',
+      cpu_millis: 1,
+      inventory: '{"sharing":"community"}',
+      inventory_revision: (before?.inventory_revision ?? 0) + 1,
     });
   });
-}
+
+  inStory('what is held of a machine is the sum of its open holds', async (story) => {
+    for (const which of [0, 1]) {
+      await take(story, { do: 'launch', which: 0, clock_ms: 1 });
+      await take(story, { do: 'place', which, clock_ms: 1 });
+    }
+    const page = { after: '', limit: 10, tenant_id: null };
+    const [machine] = await story.store.read(listMachines, page);
+    assert.equal(machine?.held.cpu_millis, 2000);
+    assert.equal(machine?.owner, 'local');
+    const { tenant_id } = story.ids;
+    const holders = await story.store.read(listHolders, { tenant_id });
+    assert.deepEqual(await story.store.read(listHolders, { tenant_id: 'other' }), []);
+    assert.deepEqual(
+      holders.map((held) => held.name),
+      ['chat', 'chat-2'],
+    );
+  });
+
+  inStory('a page of a tenant has its own machines and those that are shared', async (story) => {
+    const { store, ids, clock } = story;
+    await addTenant(store, 'other', 'other');
+    const more = [
+      ['a-theirs', 'private'],
+      ['b-shared', 'community'],
+      ['c-invited', 'invite-only'],
+    ];
+    for (const [id = '', sharing = ''] of more) {
+      const now = clock.now();
+      const machine = { id, tenant_id: 'other', name: id, region: 'local', now };
+      await store.transact('addMachine', machine);
+      const text = 'update machines set sharing = $1 where id = $2';
+      await store.transact('write', { text, params: [sharing, id] });
+    }
+    const listed = async (tenant_id: string | null) => {
+      const ids: string[] = [];
+      for (let after = ''; ; after = ids.at(-1) ?? '') {
+        const rows = await store.read(listMachines, { after, limit: 1, tenant_id });
+        if (rows.length === 0) return ids;
+        ids.push(...rows.map((row) => row.id));
+      }
+    };
+    assert.deepEqual(await listed(ids.tenant_id), [ids.machine_id, 'b-shared'].sort());
+    assert.deepEqual(await listed('other'), ['a-theirs', 'b-shared', 'c-invited']);
+    assert.equal((await listed(null)).length, 4);
+  });
+});
