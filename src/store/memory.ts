@@ -11,18 +11,20 @@ import { migrations as released } from './migrations/index.ts';
 import { createQueue, runQuery } from './reader.ts';
 import { type Store, StoreError, type TransactionTable } from './sql.ts';
 import { openMemoryConnection } from './sqlite.ts';
-import { cacheStatements } from './sqlite-sql.ts';
+import { type Connection, cacheStatements } from './sqlite-sql.ts';
 
 export type MemoryOptions<Table extends TransactionTable> = {
   transactions: Table;
   /** Unless given, the program's own. */
   migrations?: readonly Migration[];
+  /** A database in memory that outlives this store, as a file outlives a process. */
+  connection?: Connection;
 };
 
 export function openMemoryStore<Table extends TransactionTable>(
   options: MemoryOptions<Table>,
 ): Store<Table> {
-  const connection = openMemoryConnection();
+  const connection = options.connection ?? openMemoryConnection();
   migrate(connection, options.migrations ?? released, { now: 0 });
   const runner = createRunner(connection, options.transactions);
   const statements = cacheStatements(connection);
@@ -56,7 +58,9 @@ export function openMemoryStore<Table extends TransactionTable>(
     close: async () => {
       if (closed) return;
       closed = true;
-      await enqueue(async () => connection.close());
+      await enqueue(async () => {
+        if (options.connection === undefined) connection.close();
+      });
     },
   };
 }

@@ -92,9 +92,14 @@ export function isSupportedSqlite(version: string): boolean {
   return true;
 }
 
-/** An empty database in memory, for the in-process store. */
-export function openMemoryConnection(): Connection {
-  return new DatabaseSync(':memory:');
+/** A database in memory that can be copied: the whole of it, as bytes. */
+export type MemoryConnection = Connection & { serialize(): Uint8Array };
+
+/** A database in memory, empty or the copy of another one. */
+export function openMemoryConnection(copy?: Uint8Array): MemoryConnection {
+  const connection = new DatabaseSync(':memory:');
+  if (copy !== undefined) connection.deserialize(copy);
+  return connection;
 }
 
 /**

@@ -1,0 +1,160 @@
+/**
+ * The users of a story: they ask, wait, and ask again with the same key when no answer came.
+ *
+ * Invariants: an answer that came is held against the store from then on; the same key never gets
+ * two answers; an endpoint is asked for as the API would ask the store.
+ */
+import { makeId } from '../../src/core/ids.ts';
+import type { WorkloadSpec } from '../../src/core/workload.ts';
+import type { LaunchArgs } from '../../src/store/workloads.ts';
+import { sizes } from './amounts.ts';
+import type { Chance } from './chance.ts';
+import type { ControlPlane } from './control-plane.ts';
+import type { Link } from './link.ts';
+import type { Deed } from './schedule.ts';
+import type { Story } from './story.ts';
+
+export type Tenant = { tenant_id: string; user_id: string; name: string };
+
+export type Answered = { id: string; tenant: Tenant; key: string; at: number };
+
+export type Client = {
+  /** `number` is that of the item in the schedule: its key. */
+  act(deed: Deed, number: number): void;
+  /** Launches that were answered, in order. */
+  readonly launched: Answered[];
+  /** A restored store knows nothing of what was answered since it was copied. */
+  forgetSince(at: number): void;
+};
+
+type Options = {
+  story: Story;
+  link: Link;
+  tenants: readonly Tenant[];
+  controlPlane: () => ControlPlane | null;
+};
+type Asked = { key: string; tenant: Tenant; spec: WorkloadSpec; named: boolean };
+type Context = Options & { chance: Chance; launched: Answered[]; asked: Asked[] };
+type Change = 'stopWorkload' | 'startWorkload' | 'deleteWorkload';
+
+const patience_ms = 10_000;
+const tries = 4;
+
+export function createClient(options: Options): Client {
+  const launched: Answered[] = [];
+  const context: Context = { ...options, chance: options.story.chance('ids'), launched, asked: [] };
+  return {
+    launched,
+    act: (deed, number) => act(context, deed, number),
+    forgetSince(at) {
+      const kept = launched.filter((one) => one.at < at);
+      launched.splice(0, launched.length, ...kept);
+    },
+  };
+}
+
+function act(context: Context, deed: Deed, number: number): void {
+  const { tenants, asked } = context;
+  if (deed.does === 'launch') {
+    const tenant = tenants[deed.tenant % tenants.length];
+    if (tenant === undefined) return;
+    const spec = specOf(deed.size, deed.name ?? 'chat');
+    const what = { key: `key-${number}`, tenant, spec, named: deed.name !== null };
+    asked.push(what);
+    for (let again = 0; again <= deed.repeats; again += 1) launch(context, what);
+  } else if (deed.does === 'again') {
+    const what = asked[deed.nth % Math.max(1, asked.length)];
+    if (what === undefined) return;
+    launch(context, deed.other ? { ...what, spec: { ...what.spec, cpu_millis: 500 } } : what);
+  } else {
+    for (let again = 0; again <= deed.repeats; again += 1) {
+      change(context, `${deed.does}Workload` as const, deed.nth);
+    }
+  }
+}
+
+function launch(context: Context, what: Asked): void {
+  const { key, tenant, spec, named } = what;
+  const ask = async ({ store, clock }: ControlPlane) => {
+    const now = clock.now();
+    const args: LaunchArgs = {
+      id: newId(context.chance, now),
+      ...{ tenant_id: tenant.tenant_id, creator_id: tenant.user_id, spec },
+      ...{ name_is_free: !named, actor: `user:${tenant.name}`, request_id: key, now },
+      idempotency: { principal: tenant.user_id, key, request_hash: JSON.stringify(spec) },
+    };
+    const done = await store.transact('launchWorkload', args);
+    if (done.outcome !== 'done') return done.outcome;
+    return done.result.ok ? `id ${done.result.row.id}` : done.result.code;
+  };
+  send(context, ask, (answer) => {
+    context.story.tell('user', `${key} -> ${answer}`);
+    if (answer.startsWith('id ')) accept(context, key, tenant, answer.slice(3));
+  });
+}
+
+function accept({ story, launched }: Context, key: string, tenant: Tenant, id: string): void {
+  const before = launched.find((one) => one.key === key);
+  if (before === undefined) launched.push({ key, tenant, id, at: story.time.now() });
+  else if (before.id !== id) story.violate('I-23', `${key} gave ${before.id} and then ${id}`);
+}
+
+function change(context: Context, name: Change, nth: number): void {
+  const { story, launched } = context;
+  const which = launched[nth % Math.max(1, launched.length)];
+  if (which === undefined) return;
+  const { id, tenant } = which;
+  const ask = async ({ store, clock }: ControlPlane) => {
+    const done = await store.transact(name, {
+      ...{ tenant_id: tenant.tenant_id, workload: id, now: clock.now() },
+      ...{ actor: `user:${tenant.name}`, request_id: 'change', idempotency: null },
+    });
+    if (done.outcome !== 'done') return done.outcome;
+    return done.result.ok ? done.result.row.state : done.result.code;
+  };
+  send(context, ask, (answer) => story.tell('user', `${name} ${id} -> ${answer}`));
+}
+
+/** Sends it until an answer comes or patience ends. */
+function send(
+  { story, link, controlPlane }: Context,
+  ask: (there: ControlPlane) => Promise<string>,
+  tell: (answer: string) => void,
+): void {
+  const { time } = story;
+  let is_answered = false;
+  const answer = (text: string) =>
+    link.send('down', () => {
+      is_answered = true;
+      tell(text);
+    });
+  const attempt = (left: number) => {
+    if (is_answered || left === 0) return;
+    link.send('up', () => {
+      const there = controlPlane();
+      if (there === null) return;
+      const answered = (text: string) => {
+        there.wake();
+        answer(text);
+      };
+      ask(there).then(answered, () => {});
+    });
+    time.at(time.now() + patience_ms, () => attempt(left - 1));
+  };
+  attempt(tries);
+}
+
+function newId(chance: Chance, now: number): string {
+  return makeId(
+    now,
+    Uint8Array.from({ length: 10 }, () => chance.between(0, 255)),
+  );
+}
+
+function specOf(size: number, name: string): WorkloadSpec {
+  const amounts = sizes[size % sizes.length] ?? sizes[0];
+  return {
+    ...{ kind: 'endpoint', name, region: 'local', accelerator: null, gpu_class: null },
+    ...{ gpu_count: 0, ...amounts, disk_bytes: 0, model: 'smollm2-135m', model_params: {} },
+  };
+}

@@ -1,0 +1,67 @@
+/**
+ * The control plane of a story: the program's own sync, controller and housekeeping over the
+ * database, in one process that can be killed anywhere and comes back.
+ *
+ * Invariants: put together as `system.ts` does it; what it is given goes through its life.
+ */
+import { createPresence } from '../../src/backends/agent/presence.ts';
+import { createSync, type SyncHandler } from '../../src/backends/agent/sync.ts';
+import { createController } from '../../src/controlplane/controller.ts';
+import { startHousekeeping } from '../../src/controlplane/housekeeping.ts';
+import { createMachineViews } from '../../src/controlplane/machine-views.ts';
+import { createQueueView } from '../../src/controlplane/queue-view.ts';
+import type { Clock } from '../../src/lib/clock.ts';
+import type { EinsoraStore } from '../../src/store/transactions.ts';
+import type { Database } from './database.ts';
+import type { Host } from './host.ts';
+import { clockOf, createLife, type Life } from './life.ts';
+import type { Story } from './story.ts';
+
+export type ControlPlane = {
+  readonly life: Life;
+  readonly store: EinsoraStore;
+  readonly clock: Clock;
+  readonly sync: SyncHandler;
+  /** Told when the process dies: its connections break. */
+  readonly connections: Set<() => void>;
+  /** What the API does after a write. */
+  wake(): void;
+  stop(): Promise<void>;
+};
+
+export function startControlPlane(
+  story: Story,
+  host: Host,
+  database: Database,
+  onDeath: (why: string) => void,
+): ControlPlane {
+  const connections = new Set<() => void>();
+  const life = createLife(host.name, (why) => {
+    for (const breakOff of connections) breakOff();
+    onDeath(why);
+  });
+  const clock = clockOf(host, life);
+  const store = database.open(life);
+  const log = story.log(host.name);
+  const presence = createPresence(clock);
+  const sync = createSync({ store, clock, log, presence, changed: () => controller.wake() });
+  const machines = createMachineViews({ store, presence });
+  const controller = createController({
+    ...{ store, clock, log, presence, machines, queue: createQueueView() },
+    uses: async () => [],
+    placed: () => sync.wake(),
+  });
+  const housekeeping = startHousekeeping({ store, clock, log });
+  return {
+    ...{ life, store, clock, sync, connections },
+    wake() {
+      controller.wake();
+      sync.wake();
+    },
+    async stop() {
+      sync.close();
+      await controller.stop();
+      await housekeeping.stop();
+    },
+  };
+}

@@ -1,0 +1,230 @@
+/**
+ * What must hold of the store after each commit, seen from outside: by number, as the reference
+ * counts them.
+ *
+ * Invariants: what is looked at is what was touched; a mirror of each timeline is played forward
+ * event by event, so that replay and state are compared at every step and not only at the end.
+ */
+import { desiredRuns } from '../../src/core/desired.ts';
+import { nextState, type State, type StateEvent } from '../../src/core/states.ts';
+import type { DesiredRow } from '../../src/store/runs.ts';
+import type { Story } from './story.ts';
+import type { Touched, Watch } from './watch.ts';
+
+/** What the checks ask of the real world. */
+export type Truth = {
+  isAlive(run_name: string): boolean;
+  /** A person's word that it was powered off: holds may end without an end. */
+  isFenced(machine_id: string): boolean;
+};
+
+type WorkloadRow = {
+  id: string;
+  state: State;
+  intent: string;
+  run_epoch: number;
+  event_number: number;
+};
+type EventRow = {
+  number: number;
+  at: number;
+  kind: 'state' | 'note';
+  event: string;
+  from_state: State | null;
+  to_state: State;
+};
+type RunRow = {
+  run_epoch: number;
+  replica: number;
+  machine_id: string;
+  ended_at: number | null;
+  removed_at: number | null;
+  held: number;
+  released: number;
+};
+type MachineRow = {
+  generation: number;
+  agent_epoch: number;
+  cpu_millis: number;
+  memory_bytes: number;
+};
+
+type Mirror = { number: number; at: number; state: State | null; run_epoch: number };
+type MachineMirror = { generation: number; agent_epoch: number; desired: string };
+
+export type Invariants = {
+  /** Looks at what was touched. */
+  check(touched: Touched): void;
+  /** Looks at everything. */
+  checkAll(): void;
+  /** Begins anew with what a restored store holds. */
+  reset(watch: Watch): void;
+};
+
+export function createInvariants(story: Story, first: Watch, truth: Truth): Invariants {
+  let watch = first;
+  let timelines = new Map<string, Mirror>();
+  let machines = new Map<string, MachineMirror>();
+
+  function checkWorkload(id: string): void {
+    const row = watch.get<WorkloadRow>(
+      'select id, state, intent, run_epoch, event_number from workloads where id = ?1',
+      id,
+    );
+    const mirror = timelines.get(id) ?? { number: 0, at: 0, state: null, run_epoch: 0 };
+    timelines.set(id, mirror);
+    if (row === undefined) {
+      story.violate('I-04', `${id} is gone from the store`);
+      return;
+    }
+    playOn(story, id, mirror, eventsAfter(watch, id, mirror.number));
+    if (mirror.state !== row.state || mirror.number !== row.event_number) {
+      const replayed = `${mirror.state} at ${mirror.number}`;
+      story.violate('I-17', `${id} is ${row.state} at ${row.event_number}, replay: ${replayed}`);
+    }
+    if (row.run_epoch < mirror.run_epoch) story.violate('I-03', `${id}: its run_epoch fell`);
+    mirror.run_epoch = row.run_epoch;
+    checkRuns(story, truth, row, runsOf(watch, id));
+  }
+
+  function checkMachine(id: string): void {
+    const row = watch.get<MachineRow>(
+      'select generation, agent_epoch, cpu_millis, memory_bytes from machines where id = ?1',
+      id,
+    );
+    if (row === undefined) {
+      story.violate('I-04', `machine ${id} is gone from the store`);
+      return;
+    }
+    const rows = watch.all<DesiredRow>(desired_sql, id);
+    const desired = JSON.stringify(desiredRuns(rows));
+    if (desired !== JSON.stringify(desiredRuns(rows))) {
+      story.violate('I-07', `the desired state of ${id} is not a function of the store`);
+    }
+    const before = machines.get(id);
+    machines.set(id, { generation: row.generation, agent_epoch: row.agent_epoch, desired });
+    if (before !== undefined) compareMachines(story, id, before, row, desired);
+    checkHolds(story, watch, id, row);
+  }
+
+  return {
+    check(touched) {
+      for (const id of touched.workloads) checkWorkload(id);
+      for (const id of touched.machines) checkMachine(id);
+    },
+    checkAll() {
+      timelines = new Map();
+      for (const { id } of watch.all<{ id: string }>('select id from workloads')) checkWorkload(id);
+      for (const { id } of watch.all<{ id: string }>('select id from machines')) checkMachine(id);
+    },
+    reset(restored) {
+      watch = restored;
+      timelines = new Map();
+      machines = new Map();
+    },
+  };
+}
+
+const desired_sql = `select r.*, w.name, w.spec from runs r join workloads w on w.id = r.workload_id
+  where r.machine_id = ?1 and r.removed_at is null
+  order by r.workload_id, r.replica, r.run_epoch`;
+
+function eventsAfter(watch: Watch, id: string, number: number): EventRow[] {
+  return watch.all<EventRow>(
+    `select number, at, kind, event, from_state, to_state from workload_events
+     where workload_id = ?1 and number > ?2 order by number`,
+    id,
+    number,
+  );
+}
+
+function runsOf(watch: Watch, id: string): RunRow[] {
+  return watch.all<RunRow>(
+    `select r.run_epoch, r.replica, r.machine_id, r.ended_at, r.removed_at,
+       (select count(*) from holds h where h.workload_id = r.workload_id
+          and h.replica = r.replica and h.run_epoch = r.run_epoch) as held,
+       (select count(*) from holds h where h.workload_id = r.workload_id
+          and h.replica = r.replica and h.run_epoch = r.run_epoch
+          and h.released_at is not null) as released
+     from runs r where r.workload_id = ?1 and r.removed_at is null order by r.run_epoch`,
+    id,
+  );
+}
+
+/** Plays a timeline forward, and says where it has a gap, turns back, or skips a state. */
+function playOn(story: Story, id: string, mirror: Mirror, events: readonly EventRow[]): void {
+  for (const event of events) {
+    if (event.number !== mirror.number + 1) {
+      story.violate('I-18', `${id}: event ${event.number} follows ${mirror.number}`);
+    }
+    if (event.at < mirror.at) story.violate('I-18', `${id}: event ${event.number} is older`);
+    mirror.number = event.number;
+    mirror.at = event.at;
+    if (event.kind !== 'state') continue;
+    const first = mirror.state === null;
+    const to =
+      mirror.state === null ? 'pending' : nextState(mirror.state, event.event as StateEvent);
+    if (event.to_state !== to || (!first && event.from_state !== mirror.state)) {
+      const told = `${event.from_state} -> ${event.event} -> ${event.to_state}`;
+      story.violate('I-17', `${id}: event ${event.number} says ${told} in ${mirror.state}`);
+    }
+    mirror.state = event.to_state;
+  }
+}
+
+function checkRuns(story: Story, truth: Truth, row: WorkloadRow, runs: readonly RunRow[]): void {
+  const open = runs.filter((run) => run.ended_at === null);
+  if (open.length > 1) story.violate('I-03', `${row.id} has ${open.length} runs that may live`);
+  for (const run of runs) {
+    const name = `${row.id}.${run.replica}.${run.run_epoch}`;
+    if (run.run_epoch > row.run_epoch) story.violate('I-03', `${name} is ahead of its workload`);
+    const is_held = run.held > run.released;
+    if (run.held === 0) story.violate('I-01', `${name} holds nothing`);
+    if (is_held !== (run.ended_at === null)) {
+      story.violate('I-02', `${name}: ended ${run.ended_at !== null}, held ${is_held}`);
+    }
+    if (!is_held && truth.isAlive(name) && !truth.isFenced(run.machine_id)) {
+      story.violate('I-02', `${name} lives and what it held was freed`);
+    }
+  }
+  const proven = row.state === 'stopped' || row.state === 'deleted' || row.state === 'failed';
+  if (proven && open.length > 0) {
+    story.violate('I-02', `${row.id} is ${row.state} and a run of it is not proven gone`);
+  }
+  if (row.state === 'deleted' && runs.length > 0) {
+    story.violate('I-02', `${row.id} is deleted and something of it is left`);
+  }
+}
+
+function compareMachines(
+  story: Story,
+  id: string,
+  before: MachineMirror,
+  row: MachineRow,
+  desired: string,
+): void {
+  if (row.generation < before.generation || row.agent_epoch < before.agent_epoch) {
+    story.violate('I-08', `the generation or agent_epoch of ${id} fell`);
+  }
+  if (desired !== before.desired && row.generation === before.generation) {
+    story.violate('I-08', `what ${id} should do changed within generation ${row.generation}`);
+  }
+}
+
+function checkHolds(story: Story, watch: Watch, id: string, machine: MachineRow): void {
+  const held = watch.get<{ cpu_millis: number; memory_bytes: number }>(
+    `select coalesce(sum(cpu_millis), 0) as cpu_millis,
+       coalesce(sum(memory_bytes), 0) as memory_bytes
+     from holds where machine_id = ?1 and released_at is null`,
+    id,
+  );
+  const twice = watch.get(
+    `select device from holds where machine_id = ?1 and released_at is null and device <> ''
+     group by device having count(*) > 1`,
+    id,
+  );
+  if (twice !== undefined) story.violate('I-01', `a device of ${id} is held twice`);
+  if (held === undefined) return;
+  const over = held.cpu_millis > machine.cpu_millis || held.memory_bytes > machine.memory_bytes;
+  if (over) story.violate('I-01', `${id} is promised twice`);
+}

@@ -1,0 +1,66 @@
+/**
+ * Where a story must have come to once everything was well again for long enough.
+ */
+import type { Deployment } from './deployment.ts';
+import type { Story } from './story.ts';
+
+type Row = { id: string; name: string; state: string; intent: string; code: string | null };
+
+export function checkConverged(story: Story, deployment: Deployment): void {
+  const { watch } = deployment.database;
+  const rows = watch.all<Row>('select id, name, state, intent, code from workloads');
+  for (const row of rows) checkWorkload(story, deployment, row);
+  checkProcesses(story, deployment);
+}
+
+function checkWorkload(story: Story, deployment: Deployment, row: Row): void {
+  const { id, state, intent } = row;
+  const say = (what: string) =>
+    story.violate('liveness', `${id} is ${state} (${row.code}), wanted ${intent}: ${what}`);
+  if (intent === 'deleted' && state !== 'deleted') say('it should be gone');
+  if (intent === 'stopped' && state !== 'stopped') say('it should have stopped');
+  if (intent !== 'running' || state === 'running' || state === 'failed') return;
+  if (state !== 'pending' && state !== 'queued') say('it should run');
+  else if (hasRoom(deployment, id)) say('there is room for it');
+}
+
+/** I-16: whether a machine that may take it has room, by the store's own holds. */
+function hasRoom({ database }: Deployment, id: string): boolean {
+  const found = database.watch.get(
+    `select m.id from machines m, workloads w
+     where w.id = ?1 and (m.tenant_id = w.tenant_id or m.sharing = 'community')
+       and m.cpu_millis - (select coalesce(sum(cpu_millis), 0) from holds h
+             where h.machine_id = m.id and released_at is null)
+           >= json_extract(w.spec, '$.cpu_millis')
+       and m.memory_bytes - (select coalesce(sum(memory_bytes), 0) from holds h
+             where h.machine_id = m.id and released_at is null)
+           >= json_extract(w.spec, '$.memory_bytes')`,
+    id,
+  );
+  return found !== undefined;
+}
+
+/** What lives is what should live, and each journal holds what the store still knows of. */
+function checkProcesses(story: Story, { database, machines, truths }: Deployment): void {
+  const runs = database.watch.all<{ name: string; wanted: string; ended_at: number | null }>(
+    `select workload_id || '.' || replica || '.' || run_epoch as name, wanted, ended_at
+     from runs where removed_at is null`,
+  );
+  const known = new Map(runs.map((run) => [run.name, run]));
+  for (const { name } of truths.alive()) {
+    const run = known.get(name);
+    if (run === undefined || run.ended_at !== null || run.wanted !== 'run') {
+      story.violate('I-05', `${name} still lives: ${JSON.stringify(run ?? 'unknown')}`);
+    }
+  }
+  for (const { name, ended_at } of runs) {
+    if (ended_at === null && !truths.isAlive(name))
+      story.violate('I-02', `${name} is held, not alive`);
+  }
+  for (const { disk, host } of machines) {
+    for (const file of disk.files.keys()) {
+      if (!file.endsWith('.json') || known.has(file.slice(0, -5))) continue;
+      story.violate('I-05', `the journal of ${host.name} keeps ${file}`);
+    }
+  }
+}

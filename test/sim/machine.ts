@@ -1,0 +1,104 @@
+/**
+ * A machine of a story: a computer with its world, a disk for the journal, and the program's own
+ * agent on it, which can be killed anywhere and comes back.
+ *
+ * Invariants: the disk and the processes outlive the agent; only a reboot ends them all.
+ */
+import { type Agent, createAgent } from '../../src/agent/agent.ts';
+import type { Journal, JournalEntry } from '../../src/agent/journal.ts';
+import type { Inventory } from '../../src/contract/machines.ts';
+import { parseRunName, type RunKey, runName } from '../../src/core/run.ts';
+import type { DriverName } from '../../src/core/trust.ts';
+import { gib } from './amounts.ts';
+import type { ControlPlane } from './control-plane.ts';
+import { createSimWork } from './endpoint-work.ts';
+import type { Host } from './host.ts';
+import { clockOf, createLife, type Life } from './life.ts';
+import type { Link } from './link.ts';
+import type { MachineWorld } from './machine-world.ts';
+import type { Story } from './story.ts';
+import { createTransport } from './transport.ts';
+
+/** Files by name, as text: what an agent keeps over its restarts. */
+export type Disk = { files: Map<string, string>; failing: number };
+
+export type Machine = {
+  readonly id: string;
+  readonly host: Host;
+  readonly world: MachineWorld;
+  readonly disk: Disk;
+  readonly link: Link;
+  readonly driver: DriverName;
+  offered: { cpu_millis: number; memory_bytes: number };
+  agent: { life: Life; agent: Agent } | null;
+};
+
+export type AgentPlace = Pick<Machine, 'id' | 'host' | 'world' | 'disk' | 'link' | 'driver'> & {
+  offered(): Machine['offered'];
+  controlPlane(): ControlPlane | null;
+};
+
+export function startAgent(
+  story: Story,
+  place: AgentPlace,
+  onDeath: (why: string) => void,
+): { life: Life; agent: Agent } {
+  const { host, world, disk, driver } = place;
+  const life = createLife(host.name, onDeath);
+  const clock = clockOf(host, life);
+  const agent = createAgent({
+    transport: createTransport({ ...place, machine_id: place.id, life }),
+    drivers: new Map([[driver, world.driver(life)]]),
+    endpoint: createSimWork(world, clock),
+    journal: journalOn(disk, life),
+    inventory: () => life.async('inventory', async () => inventoryOf(place)),
+    boot_id: host.bootId(),
+    clock,
+    log: story.log(host.name),
+  });
+  return { life, agent };
+}
+
+function journalOn(disk: Disk, life: Life): Journal {
+  const nameOf = (run: RunKey) => `${runName(run)}.json`;
+  const write = (name: string, text: string) => {
+    if (disk.failing > 0) {
+      disk.failing -= 1;
+      throw new Error('the disk is full');
+    }
+    disk.files.set(name, text);
+  };
+  const read = (name: string) => {
+    const text = disk.files.get(name);
+    return text === undefined ? null : (JSON.parse(text) as JournalEntry);
+  };
+  return {
+    list: () =>
+      life.sync('journal.list', () =>
+        [...disk.files.keys()].flatMap((name) => {
+          const run = parseRunName(name.replace(/\.json$/, ''));
+          const entry = run === null ? null : read(name);
+          return run === null || entry === null ? [] : [{ run, entry }];
+        }),
+      ),
+    read: (run) => life.sync('journal.read', () => read(nameOf(run))),
+    write: (run, entry) =>
+      life.sync('journal.write', () => write(nameOf(run), JSON.stringify(entry))),
+    remove: (run) => life.sync('journal.remove', () => void disk.files.delete(nameOf(run))),
+  };
+}
+
+function inventoryOf({ host, driver, offered }: AgentPlace): Inventory {
+  const amounts = offered();
+  return {
+    name: host.name,
+    ...{ os: 'linux', os_version: '12', arch: 'x64', cpu_model: 'made up', cpu_count: 8 },
+    memory_bytes: amounts.memory_bytes,
+    disk_free_bytes: 100 * gib,
+    offered: { ...amounts, disk_bytes: 50 * gib },
+    accelerators: ['cpu'],
+    gpus: [],
+    drivers: [{ driver, ready: true, why: null, kinds: ['endpoint'], findings: [] }],
+    findings: [],
+  };
+}

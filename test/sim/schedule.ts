@@ -1,0 +1,162 @@
+/**
+ * What happens in a story, derived from its seed up front: what users ask for, and what goes wrong.
+ *
+ * Invariants: it is data; any part of it may be left out, and the rest happens as before.
+ */
+import type { Sharing } from '../../src/core/trust.ts';
+import { type Chance, createChance } from './chance.ts';
+import type { Moment } from './life.ts';
+import type { Way, Weather } from './link.ts';
+
+/** `nth` and `machine` are taken modulo what there is. */
+export type Deed =
+  | { does: 'launch'; tenant: number; size: number; name: string | null; repeats: number }
+  | { does: 'stop' | 'start' | 'delete'; nth: number; repeats: number }
+  /** An earlier launch, asked for again with its key; with `other`, for something else. */
+  | { does: 'again'; nth: number; other: boolean };
+
+export type Fault =
+  | { does: 'crash'; who: Who; calls: number; moment: Moment; down_ms: number }
+  | { does: 'restart'; who: Who; down_ms: number }
+  | { does: 'cut'; machine: number; ways: Way[]; for_ms: number }
+  | { does: 'weather'; machine: number | 'all'; weather: Weather; for_ms: number }
+  | { does: 'step'; who: Who; by_ms: number }
+  | { does: 'suspend'; machine: number; for_ms: number }
+  | { does: 'reboot'; machine: number; down_ms: number; forgets: boolean }
+  | { does: 'writes'; code: WriteFault; happens: boolean; count: number }
+  | { does: 'journal'; machine: number; count: number }
+  | { does: 'driver'; machine: number; what: 'observe' | 'start' | 'stop'; for_ms: number }
+  | { does: 'clone'; machine: number; for_ms: number }
+  | { does: 'old-journal'; machine: number; back_ms: number; down_ms: number }
+  | { does: 'backup' }
+  | { does: 'restore'; down_ms: number; zombie_ms: number }
+  | { does: 'share'; machine: number; sharing: Sharing; tenant: number }
+  | { does: 'offer'; machine: number; memory_gib: number }
+  | { does: 'fence'; machine: number; down_ms: number };
+
+export type Who = 'control plane' | number;
+export type WriteFault = 'store_full' | 'store_failing' | 'outcome_unknown';
+export type Item = { at: number } & (Deed | Fault);
+
+export type ScheduleOptions = { seed: number; hours: number; machines: number };
+
+const hour_ms = 3_600_000;
+const minute_ms = 60_000;
+const day_ms = 24 * hour_ms;
+
+export function scheduleOf(options: ScheduleOptions): Item[] {
+  const { seed, hours } = options;
+  const chance = createChance(seed, 'schedule');
+  const span = hours * hour_ms;
+  const items: Item[] = [];
+  // Some stories are busy and some are calm; some are about one fault only.
+  const deeds = Math.round(hours * chance.between(15, 45));
+  const faults = Math.round(hours * chance.between(3, 14));
+  const favourite = chance.is(0.3) ? chance.pick(faultMakers) : null;
+  for (let count = 0; count < deeds; count += 1) {
+    // Half of them come in the first fifth, so that there is something to disturb.
+    const at = chance.between(0, chance.is(0.3) ? span / 5 : span);
+    items.push({ at, ...deedOf(chance) });
+    if (chance.is(0.2)) items.push({ at: at + chance.between(0, 5000), ...deedOf(chance) });
+  }
+  for (let count = 0; count < faults; count += 1) {
+    const make = favourite !== null && chance.is(0.6) ? favourite : chance.pick(faultMakers);
+    const at = chance.between(0, span);
+    items.push({ at, ...make(chance) });
+  }
+  return items.sort((a, b) => a.at - b.at);
+}
+
+export function isFault(item: Item): boolean {
+  return !['launch', 'stop', 'start', 'delete', 'again'].includes(item.does);
+}
+
+function deedOf(chance: Chance): Deed {
+  const drawn = chance.next();
+  const nth = chance.between(0, 999);
+  const repeats = chance.is(0.2) ? chance.between(1, 3) : 0;
+  if (drawn < 0.45) {
+    const name = chance.is(0.3) ? `n${chance.between(1, 9)}` : null;
+    return {
+      does: 'launch',
+      tenant: chance.between(0, 2),
+      size: chance.between(0, 3),
+      name,
+      repeats,
+    };
+  }
+  if (drawn < 0.6) return { does: 'stop', nth, repeats };
+  if (drawn < 0.75) return { does: 'start', nth, repeats };
+  if (drawn < 0.92) return { does: 'delete', nth, repeats };
+  return { does: 'again', nth, other: chance.is(0.3) };
+}
+
+const who = (chance: Chance): Who => (chance.is(0.35) ? 'control plane' : chance.between(0, 999));
+const machine = (chance: Chance) => chance.between(0, 999);
+const down = (chance: Chance) =>
+  chance.is(0.2) ? chance.between(minute_ms, 20 * minute_ms) : chance.between(100, 15_000);
+
+const crash = (chance: Chance): Fault => ({
+  does: 'crash',
+  who: who(chance),
+  calls: chance.is(0.5) ? chance.between(1, 20) : chance.between(1, 300),
+  moment: chance.pick(['before', 'after'] as const),
+  down_ms: down(chance),
+});
+
+const weather = (chance: Chance): Fault => ({
+  does: 'weather',
+  machine: chance.is(0.4) ? 'all' : machine(chance),
+  weather: {
+    drop: chance.is(0.6) ? chance.next() * 0.4 : 0,
+    double: chance.is(0.6) ? chance.next() * 0.5 : 0,
+    late: chance.is(0.6) ? chance.next() * 0.4 : 0,
+  },
+  for_ms: chance.between(minute_ms, 40 * minute_ms),
+});
+
+const faultMakers: ((chance: Chance) => Fault)[] = [
+  crash,
+  crash,
+  crash,
+  weather,
+  weather,
+  (chance) => ({ does: 'restart', who: who(chance), down_ms: down(chance) }),
+  (chance) => ({
+    does: 'cut',
+    machine: machine(chance),
+    ways: chance.pick([['up'], ['down'], ['up', 'down']] as Way[][]),
+    for_ms: chance.between(5000, 30 * minute_ms),
+  }),
+  (chance) => ({
+    does: 'step',
+    who: who(chance),
+    by_ms: chance.pick([-400 * day_ms, -hour_ms, -5000, 5000, hour_ms, 400 * day_ms]),
+  }),
+  (chance) => ({
+    does: 'suspend',
+    machine: machine(chance),
+    for_ms: chance.is(0.2)
+      ? chance.between(hour_ms, 30 * day_ms)
+      : chance.between(10_000, 30 * minute_ms),
+  }),
+  (chance) => ({
+    does: 'reboot',
+    machine: machine(chance),
+    down_ms: down(chance),
+    forgets: chance.is(0.5),
+  }),
+  (chance) => ({
+    does: 'writes',
+    code: chance.pick(['store_full', 'store_failing', 'outcome_unknown'] as const),
+    happens: chance.is(0.5),
+    count: chance.between(1, 12),
+  }),
+  (chance) => ({ does: 'journal', machine: machine(chance), count: chance.between(1, 6) }),
+  (chance) => ({
+    does: 'driver',
+    machine: machine(chance),
+    what: chance.pick(['observe', 'start', 'stop'] as const),
+    for_ms: chance.between(10_000, 10 * minute_ms),
+  }),
+];

@@ -1,0 +1,80 @@
+/**
+ * How an agent of the story reaches the control plane: messages over a link, with the patience of a
+ * client and the honesty of a network.
+ *
+ * Invariants: a request may come late, twice or not at all, and so may its answer; the first answer
+ * counts; a control plane that is not there refuses, one that dies breaks the connection; whoever
+ * waits longer than the hold gives up.
+ */
+import type { Transport } from '../../src/agent/agent.ts';
+import type { SyncHandler } from '../../src/backends/agent/sync.ts';
+import { limits } from '../../src/contract/limits.ts';
+import type { ControlPlane } from './control-plane.ts';
+import type { Host } from './host.ts';
+import type { Life } from './life.ts';
+import type { Link } from './link.ts';
+
+const patience_ms = limits.sync_hold_ms + 10_000;
+
+export type Line = {
+  machine_id: string;
+  host: Host;
+  life: Life;
+  link: Link;
+  /** Who answers now; null while nobody does. */
+  controlPlane(): ControlPlane | null;
+};
+
+export function createTransport(line: Line): Transport {
+  const { life, machine_id } = line;
+  const quiet = new AbortController().signal;
+  return {
+    hello: (words) =>
+      life.async('transport.hello', () =>
+        ask(line, quiet, (sync) => sync.hello(machine_id, words)),
+      ),
+    sync: (report, signal) =>
+      life.async('transport.sync', () =>
+        ask(line, signal, (sync, ended) => sync.sync(machine_id, report, ended)),
+      ),
+  };
+}
+
+function ask<Reply>(
+  line: Line,
+  signal: AbortSignal,
+  question: (sync: SyncHandler, ended: AbortSignal) => Promise<Reply>,
+): Promise<Reply> {
+  const { host, link, life } = line;
+  return new Promise((resolve, reject) => {
+    const ended = new AbortController();
+    const onAbort = () => link.send('up', () => ended.abort());
+    const cancel = host.after(patience_ms, () => settle(() => reject(new Error('no answer came'))));
+    const settle = (how: () => void) => {
+      cancel();
+      signal.removeEventListener('abort', onAbort);
+      if (life.isAlive()) how();
+    };
+    // What comes to a computer that sleeps is there when it wakes.
+    const bring = (how: () => void) =>
+      link.send('down', () => {
+        if (host.isSuspended()) host.after(0, () => settle(how));
+        else settle(how);
+      });
+    const refuse = () => bring(() => reject(new Error('the connection was refused')));
+    signal.addEventListener('abort', onAbort, { once: true });
+    link.send('up', () => {
+      const there = line.controlPlane();
+      if (there === null) return refuse();
+      there.connections.add(refuse);
+      const bringAnswer = (how: () => void) => {
+        there.connections.delete(refuse);
+        bring(how);
+      };
+      question(there.sync, ended.signal).then(
+        (reply) => bringAnswer(() => resolve(reply)),
+        (error) => bringAnswer(() => reject(new Error(`refused: ${error.message}`))),
+      );
+    });
+  });
+}

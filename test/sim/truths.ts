@@ -1,0 +1,104 @@
+/**
+ * What really happens on the machines, held against what the journals and the store say at that
+ * moment: the invariants that no look at the database alone can see.
+ */
+import { runName } from '../../src/core/run.ts';
+import { mayRun, type Sharing, trustLevel } from '../../src/core/trust.ts';
+import type { Deployment } from './deployment.ts';
+import type { Truth } from './invariants.ts';
+import type { Machine } from './machine.ts';
+import type { Process, WorldEvents } from './machine-world.ts';
+import type { Story } from './story.ts';
+
+export type Truths = Truth & {
+  eventsOf(machine_id: string): WorldEvents;
+  alive(): Process[];
+  /** From now on the machine counts as powered off by a person's word. */
+  fence(machine_id: string): void;
+};
+
+type Context = {
+  story: Story;
+  there: () => Deployment;
+  living: Map<string, { process: Process; machine: Machine }>;
+  begun: Set<string>;
+  fenced: Set<string>;
+};
+
+export function createTruths(story: Story, there: () => Deployment): Truths {
+  const context: Context = {
+    ...{ story, there, living: new Map(), begun: new Set(), fenced: new Set() },
+  };
+  const { living, fenced } = context;
+  const machineOf = (id: string) => there().machines.find((one) => one.id === id);
+  return {
+    isAlive: (name) => living.has(name),
+    isFenced: (machine_id) => fenced.has(machine_id),
+    fence: (machine_id) => void fenced.add(machine_id),
+    alive: () => [...living.values()].map(({ process }) => process),
+    eventsOf: (machine_id) => ({
+      started(process) {
+        const machine = machineOf(machine_id);
+        if (machine !== undefined) started(context, machine, process);
+      },
+      stopping: (process) => stopping(context, machine_id, process),
+      ended(process, why) {
+        living.delete(runName(process.run));
+        story.tell(machineOf(machine_id)?.host.name ?? machine_id, `${process.name} ends ${why}`);
+      },
+    }),
+  };
+}
+
+function started(context: Context, machine: Machine, process: Process): void {
+  const { story, living, begun, fenced } = context;
+  const { name, run } = process;
+  story.tell(machine.host.name, `${name} starts`);
+  const text = machine.disk.files.get(`${name}.json`);
+  const entry = text === undefined ? null : (JSON.parse(text) as { intent: string });
+  if (entry?.intent !== 'run') story.violate('I-05', `${name} started without its intent on disk`);
+  if (begun.has(name)) story.violate('I-06', `${name} was started again: a run is one attempt`);
+  begun.add(name);
+  for (const [other, { process: one, machine: where }] of living) {
+    if (one.run.workload_id !== run.workload_id || one.run.replica !== run.replica) continue;
+    if (!fenced.has(where.id)) story.violate('I-03', `${name} starts while ${other} lives`);
+  }
+  living.set(name, { process, machine });
+  checkTrust(context, machine, process);
+  checkMemory(context, machine);
+}
+
+/** What lives on a machine is never more than it has, whatever the store believes. */
+function checkMemory({ story, living }: Context, machine: Machine): void {
+  const here = [...living.values()].filter((one) => one.machine === machine);
+  const sum = here.reduce((all, { process }) => all + process.memory_bytes, 0);
+  if (sum > machine.offered.memory_bytes) {
+    story.violate('I-01', `${machine.host.name} runs ${sum} bytes, more than it has`);
+  }
+}
+
+function checkTrust({ story, there }: Context, machine: Machine, { name, run }: Process): void {
+  const row = there().database.watch.get<{ tenant_id: string; owner: string; sharing: Sharing }>(
+    `select w.tenant_id, m.tenant_id as owner, m.sharing from workloads w, machines m
+     where w.id = ?1 and m.id = ?2`,
+    run.workload_id,
+    machine.id,
+  );
+  if (row === undefined) return;
+  const trust = trustLevel(row.tenant_id, { owner_tenant_id: row.owner, invited_tenant_ids: [] });
+  if (!mayRun(trust, machine.driver, row.sharing)) {
+    story.violate('I-11', `${name} may not run on ${machine.host.name}`);
+  }
+}
+
+/** Nobody ends what is healthy and wanted. */
+function stopping({ story, there }: Context, machine_id: string, process: Process): void {
+  const { workload_id, replica, run_epoch } = process.run;
+  const row = there().database.watch.get<{ wanted: string }>(
+    `select wanted from runs
+     where workload_id = ?1 and replica = ?2 and run_epoch = ?3 and machine_id = ?4`,
+    ...[workload_id, replica, run_epoch, machine_id],
+  );
+  if (row === undefined || row.wanted !== 'run' || process.is_hanging) return;
+  story.violate('I-06', `${process.name} is healthy and wanted, and is being stopped`);
+}
