@@ -31,3 +31,10 @@ test('a plan that chooses nothing says why it will wait', () => {
   const at = lines.indexOf('Chosen: nothing yet, so it will wait');
   assert.deepEqual(lines.slice(at + 1, at + 3), ['  why  All are busy.', '  fix  einsora ls']);
 });
+
+test('a plan over a quota says that a launch would be refused', () => {
+  const refused = { code: 'quota_exceeded', message: 'Over it.', fix: 'einsora ls' };
+  const lines = planLines({ ...plan, refused });
+  const at = lines.indexOf('Refused:');
+  assert.deepEqual(lines.slice(at + 1, at + 3), ['  why  Over it.', '  fix  einsora ls']);
+});

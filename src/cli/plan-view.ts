@@ -8,7 +8,7 @@ import { alignColumns, oneLine } from './output.ts';
 
 /** The whole plan. Pure: the caller prints it. */
 export function planLines(plan: Plan): string[] {
-  return [...askedLines(plan), ...chosenLines(plan), ...refusedLines(plan)];
+  return [...askedLines(plan), ...overLines(plan), ...chosenLines(plan), ...refusedLines(plan)];
 }
 
 function askedLines(plan: Plan): string[] {
@@ -32,6 +32,13 @@ function askedLines(plan: Plan): string[] {
       : [[label, `${oneLine(value)}${isDefault(plan, field) ? ' (default)' : ''}`]],
   );
   return [`Asked: one ${asked.kind}`, ...indent(alignColumns(shown))];
+}
+
+/** That a launch would be refused, whatever is free. */
+function overLines({ refused }: Plan): string[] {
+  if (refused === null || refused === undefined) return [];
+  const fix = refused.fix === null ? [] : [['fix', oneLine(refused.fix)]];
+  return ['Refused:', ...indent(alignColumns([['why', oneLine(refused.message)], ...fix]))];
 }
 
 function chosenLines(plan: Plan): string[] {

@@ -79,6 +79,8 @@ export const planSchema = z
     host_sees: z.string().nullable(),
     /** Why it would wait, where nothing is chosen. */
     reason: reasonSchema.nullable(),
+    /** Why a launch would be refused, where it would: over a quota. */
+    refused: reasonSchema.nullable(),
     machines_not_chosen: z.array(reasonSchema.extend({ machine_name: z.string() })),
     classes_not_chosen: z.array(z.object({ gpu_class: z.string(), why: z.string() })),
   })

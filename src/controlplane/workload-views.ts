@@ -93,7 +93,13 @@ function placementOf(run: {
   return { machine_id, machine_name, driver, isolation, placed_class, run_epoch };
 }
 
-export function planView(asked: SpecResult, tenant_id: string, machines: MachineView[]): Plan {
+/** `over`: what of a quota a launch would exceed now, or null. */
+export function planView(
+  asked: SpecResult,
+  tenant_id: string,
+  machines: MachineView[],
+  over: Details | null,
+): Plan {
   const decision = place(asked.spec, tenant_id, machines);
   return {
     asked: asked.spec,
@@ -101,6 +107,7 @@ export function planView(asked: SpecResult, tenant_id: string, machines: Machine
     chosen: decision.chosen,
     host_sees: decision.chosen === null ? null : hostSees(decision.chosen.driver),
     reason: reasonBody(decision.code, {}, asked.spec.name),
+    refused: over === null ? null : reasonBody('quota_exceeded', over, asked.spec.name),
     machines_not_chosen: decision.refusals.map((refusal) => ({
       machine_name: refusal.machine_name,
       code: refusal.code,

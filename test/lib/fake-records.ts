@@ -35,6 +35,7 @@ export const plan: Plan = {
   chosen: placement,
   host_sees: 'everything: files, memory, prompts and answers',
   reason: null,
+  refused: null,
   machines_not_chosen: [
     {
       machine_name: 'box2',

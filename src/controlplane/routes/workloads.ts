@@ -9,6 +9,7 @@ import { makeId } from '../../core/ids.ts';
 import { digest } from '../../lib/secret.ts';
 import { listEvents, type WorkloadRow } from '../../store/events.ts';
 import type { IdempotencyKey, Idempotent } from '../../store/idempotency.ts';
+import { foreseeRefusal } from '../../store/quotas.ts';
 import {
   type ChangeArgs,
   type ChangeResult,
@@ -32,8 +33,11 @@ export function workloadRoutes(app: Api, deps: ApiDeps): void {
 function launchRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.plan, async (c) => {
     const asked = completeSpec(c.req.valid('json'), deps.fileBytes);
-    const { tenant_id } = c.get('principal');
-    return c.json(planView(asked, tenant_id, await deps.machines.forPlan(tenant_id)), 200);
+    const { tenant_id, user_id } = c.get('principal');
+    const { spec } = asked;
+    const claim = { ...spec, gpu_class: spec.gpu_class ?? '', tenant_id, creator_id: user_id };
+    const over = await deps.store.read(foreseeRefusal, claim);
+    return c.json(planView(asked, tenant_id, await deps.machines.forPlan(tenant_id), over), 200);
   });
 
   app.openapi(routes.launch, async (c) => {
