@@ -176,6 +176,61 @@ given('one transaction that fails keeps no other from being tried', async (rig) 
   assert.deepEqual(await statesOf(rig), ['provisioning', 'provisioning']);
 });
 
+/** Counts what is read; the names are those of the queries. */
+function readsOf(rig: Rig): string[] {
+  const names: string[] = [];
+  const { read } = rig.store;
+  rig.store.read = (query, args) => {
+    names.push(query.name);
+    return read(query, args);
+  };
+  return names;
+}
+
+given('where nothing changed, a period costs a look, not a pass', async (rig) => {
+  await greet(rig);
+  await launch(rig);
+  await launch(rig);
+  rig.startController();
+  await settle();
+  await rig.clock.advance(5000);
+  const names = readsOf(rig);
+  await rig.clock.advance(10_000);
+  assert.deepEqual(new Set(names), new Set(['queueFingerprint', 'nextAttempt']));
+  await rig.clock.advance(30_000);
+  assert.ok(names.includes('listWaiting'), 'in the end it looks anyway');
+});
+
+given('a machine that goes offline is noticed though nobody said a word', async (rig) => {
+  await greet(rig);
+  await launch(rig);
+  rig.clock.stepWall(1);
+  await launch(rig);
+  rig.startController();
+  await settle();
+  await rig.clock.advance(70_000);
+  const waiting = (await rowsOf(rig)).find((row) => row.state === 'queued');
+  assert.equal(waiting?.code, 'machine_offline');
+});
+
+given('a pass reads in full only what is new to it', async (rig) => {
+  await greet(rig);
+  for (let count = 0; count < 5; count += 1) await launch(rig);
+  const controller = rig.startController();
+  await controller.pass();
+  await controller.pass();
+  const { read } = rig.store;
+  const full: number[] = [];
+  rig.store.read = (query, args) => {
+    if (query.name === 'readWaiting') full.push((args as { ids: string[] }).ids.length);
+    return read(query, args);
+  };
+  await controller.pass();
+  await launch(rig);
+  await controller.pass();
+  assert.deepEqual(full, [0, 1]);
+});
+
 given('stopping the controller ends its loop', async (rig) => {
   const controller = rig.startController();
   await settle();

@@ -14,11 +14,12 @@ import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import { createSignal } from '../lib/signal.ts';
 import { createSlices, type Slices } from '../lib/slices.ts';
-import { listWaiting, nextAttempt, queueFingerprint, type WaitingRow } from '../store/queue.ts';
+import { nextAttempt, queueFingerprint } from '../store/queue.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { type Asks, createAsks, type Decisions, decideAll, type Waits } from './admission.ts';
 import type { MachineViews } from './machine-views.ts';
 import type { QueueView, Standing } from './queue-view.ts';
+import { createWaitlist, type Waitlist } from './waiting.ts';
 
 export type Controller = {
   /** Something changed that may let a workload be placed. */
@@ -40,8 +41,6 @@ export type PassFacts = {
 
 const period_ms = 5000;
 const slice_ms = 3;
-const page_rows = 250;
-const waiting_limit = 20_000;
 /** Waiting workloads moved by one transaction, and by one pass. */
 const members_of_one = 100;
 const queued_limit = 5000;
@@ -65,13 +64,23 @@ export type ControllerDeps = {
 };
 
 /** What the loop remembers from one pass to the next. */
-type Memory = { asks: Asks; machine_ids: string[]; last: string; woken: boolean };
+type Memory = {
+  asks: Asks;
+  waitlist: Waitlist;
+  machine_ids: string[];
+  /** What the store looked like to the last pass that had nothing to do. */
+  last: string;
+  woken: boolean;
+};
 type Context = ControllerDeps & { memory: Memory };
 
 export function createController(deps: ControllerDeps): Controller {
   const signal = createSignal();
   const stopping = new AbortController();
-  const memory: Memory = { asks: createAsks(), machine_ids: [], last: '', woken: true };
+  const memory: Memory = {
+    ...{ asks: createAsks(), waitlist: createWaitlist(deps.store), machine_ids: [] },
+    ...{ last: '', woken: true },
+  };
   const context: Context = { ...deps, memory };
   const running = loop(context, (ms) => signal.wait(deps.clock, ms, stopping.signal), stopping);
   return {
@@ -131,11 +140,11 @@ async function untilNext({ store, clock }: ControllerDeps): Promise<number> {
 }
 
 async function pass(context: Context): Promise<PassFacts> {
-  const { store, clock, machines, uses, memory, queue } = context;
+  const { clock, machines, uses, memory, queue } = context;
   memory.woken = false;
   const slices = createSlices(clock, slice_ms);
   const before = await fingerprint(context);
-  const waiting = await readWaiting(store, clock.now(), slices);
+  const waiting = await memory.waitlist.read(clock.now(), slices);
   if (waiting.length === 0) {
     queue.replace(new Map());
     memory.last = before;
@@ -154,24 +163,6 @@ async function pass(context: Context): Promise<PassFacts> {
 function factsOf(slices: Slices, done: Omit<PassFacts, 'busy_ms' | 'longest_slice_ms'>): PassFacts {
   const { busy_ms, longest_ms } = slices.facts();
   return { ...done, busy_ms, longest_slice_ms: longest_ms };
-}
-
-async function readWaiting(
-  store: EinsoraStore,
-  now: number,
-  slices: Slices,
-): Promise<WaitingRow[]> {
-  const waiting: WaitingRow[] = [];
-  let after = { created_at: -1, id: '' };
-  while (waiting.length < waiting_limit) {
-    const rows = await store.read(listWaiting, { now, after, limit: page_rows });
-    for (const row of rows) waiting.push(row);
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < page_rows) break;
-    after = last;
-    if (slices.isOver()) await slices.rest();
-  }
-  return waiting;
 }
 
 /** Begins the transactions that the decisions need, and tells what waits for what. */
@@ -199,11 +190,11 @@ async function carryOut(
     moves.push(done.then(({ queued }) => queued));
     if (slices.isOver()) await slices.rest();
   }
-  const results = await Promise.allSettled([Promise.allSettled(places), Promise.allSettled(moves)]);
-  const [placed, queued] = results.map((one) => (one.status === 'fulfilled' ? one.value : []));
-  const sums = { placed: sumOf(placed ?? []), queued: sumOf(queued ?? []) };
+  const all = Promise.all([Promise.allSettled(places), Promise.allSettled(moves)]);
+  const [placed, queued] = await slices.outside(all);
+  const sums = { placed: sumOf(placed), queued: sumOf(queued) };
   if (sums.placed > 0) tell();
-  const failed = [...(placed ?? []), ...(queued ?? [])].find((one) => one.status === 'rejected');
+  const failed = [...placed, ...queued].find((one) => one.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
   return { ...sums, more: decisions.more || told.more };
 }

@@ -150,10 +150,6 @@ function amountsOf(row: MachineWithHolds) {
       memory_bytes: row.memory_bytes,
       disk_bytes: row.disk_bytes,
     },
-    held: {
-      cpu_millis: row.held_cpu_millis,
-      memory_bytes: row.held_memory_bytes,
-      disk_bytes: row.held_disk_bytes,
-    },
+    held: row.held,
   };
 }

@@ -10,6 +10,8 @@ export type Slices = {
   /** True once it is time to `rest`. */
   isOver(): boolean;
   rest(): Promise<void>;
+  /** Waits for what others do; it is not counted as work. */
+  outside<T>(others: Promise<T>): Promise<T>;
   /** Milliseconds of work so far, rests left out, and the longest slice. */
   facts(): { busy_ms: number; longest_ms: number; count: number };
 };
@@ -29,6 +31,14 @@ export function createSlices(clock: Pick<Clock, 'monotonic' | 'sleep'>, slice_ms
       close();
       await clock.sleep(0);
       began = clock.monotonic();
+    },
+    async outside(others) {
+      close();
+      try {
+        return await others;
+      } finally {
+        began = clock.monotonic();
+      }
     },
     facts() {
       close();

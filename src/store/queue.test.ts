@@ -13,9 +13,7 @@ import {
   workloadsOf,
 } from '../../test/lib/store-model.ts';
 import type { ReasonCode } from '../core/reasons.ts';
-import { listWaiting, nextAttempt, queueFingerprint } from './queue.ts';
-
-const start = { created_at: -1, id: '' };
+import { listWaiting, nextAttempt, queueFingerprint, readWaiting } from './queue.ts';
 
 for (const kind of storeKinds) {
   describe(`the queue on a store in ${kind}`, () => {
@@ -68,7 +66,7 @@ for (const kind of storeKinds) {
       const text = 'update workloads set not_before = $1 where id = $2';
       await story.store.transact('write', { text, params: [5000, row?.id ?? ''] });
       const waiting = async (now: number) =>
-        (await story.store.read(listWaiting, { now, after: start, limit: 10 })).length;
+        (await story.store.read(listWaiting, { now, after: '', limit: 10 })).length;
       assert.deepEqual([await waiting(4999), await waiting(5000)], [0, 1]);
       assert.equal(await story.store.read(nextAttempt, { now: 4999 }), 5000);
       assert.equal(await story.store.read(nextAttempt, { now: 5000 }), null);
@@ -100,28 +98,27 @@ for (const kind of storeKinds) {
     });
 
     inStory('what waits is read in pages, each once, with what it asks', async (story) => {
+      const { store, clock } = story;
       for (let count = 0; count < 4; count += 1) {
         await take(story, { do: 'launch', which: 0, clock_ms: count % 2 });
       }
       const seen: string[] = [];
-      let after = start;
-      for (;;) {
-        const now = story.clock.now();
-        const rows = await story.store.read(listWaiting, { now, after, limit: 2 });
-        const last = rows.at(-1);
-        if (last === undefined) break;
+      for (let after = ''; ; after = seen.at(-1) ?? '') {
+        const rows = await store.read(listWaiting, { now: clock.now(), after, limit: 2 });
+        if (rows.length === 0) break;
         seen.push(...rows.map((row) => row.id));
-        assert.equal(JSON.parse(last.ask).cpu_millis, 1000);
-        after = last;
       }
-      const all = (await workloadsOf(story.store)).map((row) => row.id);
-      assert.deepEqual(seen.toSorted(), all.toSorted());
+      const all = await workloadsOf(store);
+      assert.deepEqual(seen, all.map((row) => row.id).toSorted());
+      const rows = await store.read(readWaiting, { ids: seen });
+      assert.equal(rows.length, 5);
+      assert.ok(rows.every((row) => JSON.parse(row.ask).cpu_millis === 1000));
     });
 
     inStory('of a row from before asks were kept, the spec says what it asks', async (story) => {
       await story.store.transact('write', { text: "update workloads set ask = ''", params: [] });
-      const now = story.clock.now();
-      const [row] = await story.store.read(listWaiting, { now, after: start, limit: 2 });
+      const ids = (await workloadsOf(story.store)).map((one) => one.id);
+      const [row] = await story.store.read(readWaiting, { ids });
       assert.equal(JSON.parse(row?.ask ?? '{}').cpu_millis, 1000);
     });
 

@@ -46,17 +46,33 @@ export type WaitingRow = Row & {
   state_since: number;
 };
 
-export type WaitingPage = { now: number; after: { created_at: number; id: string }; limit: number };
+export type WaitingPage = { now: number; after: string; limit: number };
 
-/** A page of the workloads that may be placed now, oldest first. */
-export const listWaiting: Query<WaitingPage, WaitingRow[]> = (sql, args) =>
+/**
+ * A page of what may be placed now, by id, and which version of it: out of an index alone, so that
+ * ten thousand are looked through in a moment.
+ */
+export const listWaiting: Query<WaitingPage, (Row & { id: string; revision: number })[]> = (
+  sql,
+  args,
+) =>
   sql.all(
-    `select id, tenant_id, creator_id, state, case when ask = '' then spec else ask end as ask,
-       code, revision, created_at, state_since from workloads
-     where state in ('pending', 'queued') and not_before <= $1 and (created_at, id) > ($2, $3)
-     order by created_at, id limit $4`,
-    [args.now, args.after.created_at, args.after.id, args.limit],
+    `select id, revision from workloads
+     where state in ('pending', 'queued') and not_before <= $1 and id > $2
+     order by id limit $3`,
+    [args.now, args.after, args.limit],
   );
+
+/** Some of what waits, in full. */
+export const readWaiting: Query<{ ids: string[] }, WaitingRow[]> = async (sql, args) =>
+  args.ids.length === 0
+    ? []
+    : sql.all(
+        `select id, tenant_id, creator_id, state, case when ask = '' then spec else ask end as ask,
+           code, revision, created_at, state_since from workloads
+         where state in ('pending', 'queued') and id ${sql.in(args.ids, 1)}`,
+        args.ids,
+      );
 
 /** When the next workload that backs off may be decided, or null. */
 export const nextAttempt: Query<{ now: number }, number | null> = async (sql, args) => {
@@ -69,14 +85,14 @@ export const nextAttempt: Query<{ now: number }, number | null> = async (sql, ar
 };
 
 /**
- * A text that is another one whenever something that admission looks at may have changed: what
- * waits, what is held, what machines offer.
+ * A text that is another one whenever something that admission looks at was added, moved or taken
+ * away: what waits, what is held, what machines offer.
  */
 export const queueFingerprint: Query<{ now: number }, string> = async (sql, args) => {
   const waiting = await sql.get(
-    `select count(*) as count, cast(coalesce(sum(revision), 0) as bigint) as revisions,
-       cast(coalesce(sum(event_at), 0) as bigint) as moments,
-       cast(coalesce(sum(case when not_before > $1 then 1 else 0 end), 0) as bigint) as resting
+    `select count(*) as count, max(id) as last, cast(coalesce(sum(revision), 0) as bigint) as
+       revisions, cast(coalesce(sum(case when not_before > $1 then 1 else 0 end), 0) as bigint) as
+       resting
      from workloads where state in ('pending', 'queued')`,
     [args.now],
   );
@@ -84,9 +100,6 @@ export const queueFingerprint: Query<{ now: number }, string> = async (sql, args
     `select count(*) as count, cast(coalesce(sum(inventory_revision), 0) as bigint) as revisions,
        cast(coalesce(sum(generation), 0) as bigint) as generations from machines`,
   );
-  const holds = await sql.get(
-    `select count(*) as count, cast(coalesce(sum(created_at), 0) as bigint) as moments
-     from holds where released_at is null`,
-  );
-  return JSON.stringify([waiting, machines, holds]);
+  const held = await sql.get('select count(*) as count from holds where released_at is null');
+  return JSON.stringify([waiting, machines, held]);
 };

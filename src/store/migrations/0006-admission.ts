@@ -13,6 +13,9 @@ export const admission = {
 alter table workloads add column ask text not null default '';
 alter table machines add column inventory_revision bigint not null default 0;
 alter table workload_events add column change bigint not null default 0;
+drop index workloads_waiting;
+create index workloads_turns on workloads (id, revision, not_before)
+  where state in ('pending', 'queued');
 create index workload_events_change on workload_events (change, workload_id, number);
 `,
 } as const;

@@ -1,0 +1,128 @@
+/**
+ * Deployments for the bench of admission, filled through the store's own transactions.
+ */
+import { createPresence } from '../src/backends/agent/presence.ts';
+import type { Inventory } from '../src/contract/machines.ts';
+import { type Controller, createController } from '../src/controlplane/controller.ts';
+import { createMachineViews } from '../src/controlplane/machine-views.ts';
+import { createQueueView } from '../src/controlplane/queue-view.ts';
+import { classes } from '../src/core/catalog.ts';
+import { makeId } from '../src/core/ids.ts';
+import type { WorkloadSpec } from '../src/core/workload.ts';
+import { systemClock } from '../src/lib/clock.ts';
+import { silentLog } from '../src/lib/log.ts';
+import { seededRandom } from '../src/lib/random.ts';
+import { openSqliteStore } from '../src/store/sqlite.ts';
+import type { EinsoraStore } from '../src/store/transactions.ts';
+import { transactions } from './admit-transactions.ts';
+
+const gib = 2 ** 30;
+const random = seededRandom(3);
+export const newId = () => makeId(systemClock.now(), random.bytes(10));
+
+export type Who = { tenant_id: string; user_id: string };
+export type Filled = { store: EinsoraStore; write: Write; who: Who[] };
+type Write = (text: string, params?: (string | number)[]) => Promise<unknown>;
+
+/** A store with so many tenants, each with one user; the first is the deployment's own. */
+export async function openFilled(folder: string, tenants: number): Promise<Filled> {
+  const transactions_url = new URL('./admit-transactions.ts', import.meta.url).href;
+  const opened = await openSqliteStore({ folder, transactions_url, transactions });
+  const write: Write = (text, params = []) => opened.transact('write', { text, params });
+  const store = opened as unknown as EinsoraStore;
+  const who: Who[] = [];
+  for (let index = 0; index < tenants; index += 1) {
+    const one = { tenant_id: newId(), user_id: newId() };
+    who.push(one);
+    if (index === 0) {
+      const names = { user_name: 'bench', store_uuid: newId(), now: systemClock.now() };
+      await store.transact('setUp', { ...one, ...names });
+      continue;
+    }
+    await write('insert into tenants (id, slug, name, created_at) values ($1, $2, $2, 0)', [
+      one.tenant_id,
+      `tenant-${index}`,
+    ]);
+    await write(
+      `insert into users (id, tenant_id, name, role, created_at) values ($1, $2, $3, 'member', 0)`,
+      [one.user_id, one.tenant_id, `user-${index}`],
+    );
+  }
+  return { store, write, who };
+}
+
+/** Machines that are shared with everybody, each of 2 to 16 cores. */
+export async function addMachines({ store, write, who }: Filled, count: number): Promise<void> {
+  for (let index = 0; index < count; index += 1) {
+    const id = newId();
+    const owner = who[index % who.length];
+    const name = `machine-${index}`;
+    const { tenant_id = '' } = owner ?? {};
+    await store.transact('addMachine', { id, tenant_id, name, region: 'local', now: 0 });
+    const cores = 2 ** (1 + (index % 4));
+    const inventory = inventoryOf(name, cores);
+    const { offered } = inventory;
+    await store.transact('greetMachine', {
+      ...{ machine_id: id, boot_id: 'boot', name, offered, now: systemClock.now() },
+      inventory: JSON.stringify(inventory),
+    });
+  }
+  await write("update machines set sharing = 'community'");
+}
+
+export async function launchMany({ store, who }: Filled, count: number): Promise<void> {
+  const one = (index: number) => {
+    const owner = who[index % who.length];
+    const now = systemClock.now();
+    return store.transact('launchWorkload', {
+      ...{ id: newId(), tenant_id: owner?.tenant_id ?? '', creator_id: owner?.user_id ?? '' },
+      ...{ spec: specOf(index), name_is_free: false, actor: 'user:bench', request_id: 'bench' },
+      ...{ now, idempotency: null },
+    });
+  };
+  for (let from = 0; from < count; from += 1000) {
+    const some = Math.min(1000, count - from);
+    await Promise.all(Array.from({ length: some }, (_, index) => one(from + index)));
+  }
+}
+
+let launched = 0;
+function specOf(index: number): WorkloadSpec {
+  launched += 1;
+  const entry = classes[index % classes.length];
+  if (entry === undefined) throw new Error('the catalog has classes');
+  return {
+    ...{ kind: 'instance', name: `w-${launched}`, region: 'local', accelerator: null },
+    ...{ gpu_class: entry.name, gpu_count: 0, cpu_millis: entry.cpu_millis },
+    ...{ memory_bytes: entry.memory_bytes, disk_bytes: 0, model: null, model_params: {} },
+  };
+}
+
+function inventoryOf(name: string, cores: number): Inventory {
+  const memory_bytes = cores * 4 * gib;
+  const offered = { cpu_millis: cores * 1000, memory_bytes, disk_bytes: 100 * gib };
+  const findings = [{ check: 'gpu', status: 'warning', message: 'none', fix: null }] as const;
+  return {
+    ...{ name, os: 'linux', os_version: '12', arch: 'x64', cpu_model: 'made up' },
+    ...{ cpu_count: cores, memory_bytes, disk_free_bytes: 200 * gib, offered },
+    ...{ accelerators: ['cpu'], gpus: [], findings: [...findings] },
+    drivers: [
+      { driver: 'libvirt', ready: true, why: null, kinds: ['vm', 'instance'], findings: [] },
+      { driver: 'docker', ready: false, why: 'no engine', kinds: ['instance'], findings: [] },
+    ],
+  };
+}
+
+/** A controller over it whose loop never runs by itself: the bench calls its passes. */
+export async function openController({ store }: Filled): Promise<Controller> {
+  const presence = createPresence(systemClock);
+  const machines = createMachineViews({ store, presence });
+  const controller = createController({
+    ...{ store, presence, machines, queue: createQueueView(), log: silentLog },
+    clock: systemClock,
+    uses: async () => [],
+    placed: () => {},
+  });
+  await controller.stop();
+  return controller;
+}
