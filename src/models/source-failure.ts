@@ -42,6 +42,8 @@ const longest_ms = 24 * 3600_000;
 /** A Retry-After header, seconds or a date, as milliseconds; null where it says nothing. */
 export function readRetryAfter(value: string | undefined, now: number): number | null {
   if (value === undefined) return null;
-  const ms = /^\d{1,9}$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - now;
+  const is_date = /^[a-z]{3}/i.test(value);
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) * 1000 : Number.NaN;
+  const ms = is_date ? Date.parse(value) - now : seconds;
   return Number.isFinite(ms) ? Math.min(Math.max(0, ms), longest_ms) : null;
 }

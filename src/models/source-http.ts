@@ -35,12 +35,15 @@ export type Patience = {
   /** In each such span at least `least_bytes` must come. */
   window_ms: number;
   least_bytes: number;
+  /** The first wait before another try; it doubles. */
+  retry_ms: number;
 };
 
 export const source_patience: Patience = {
   answer_ms: 30_000,
   window_ms: 30_000,
   least_bytes: 16 * 1024,
+  retry_ms: 1000,
 };
 
 export type Ask = {
@@ -61,6 +64,8 @@ export type Answer = {
   body: IncomingMessage;
   /** Where it came from, after redirects. */
   url: URL;
+  /** Ends it. */
+  signal: AbortSignal;
 };
 
 const redirects_at_most = 3;
@@ -129,7 +134,8 @@ async function askOnce(net: Net, asked: Ask, url: URL): Promise<Answer> {
         body.destroy();
         return reject(deniedAddress(url, far));
       }
-      resolve({ status: body.statusCode ?? 0, headers: body.headers, body, url });
+      const { headers } = body;
+      resolve({ status: body.statusCode ?? 0, headers, body, url, signal: asked.signal });
     });
     sent.on('error', (error) => {
       cancel();
@@ -216,7 +222,7 @@ export async function* bytesOf(net: Net, answer: Answer, what: string): AsyncGen
       waiting = true;
     }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ABORT_ERR') throw error;
+    answer.signal.throwIfAborted();
     const { why } = error === stalled ? { why: stalled.message } : whyUnreachable(error);
     const details = { what, host: url.host, url: shownUrl(url), why };
     throw new SourceError('source_unreachable', details, { temporary: true, cause: error });

@@ -19,10 +19,8 @@ export type HubFaults = {
   /** The next so many requests for content are answered 503 or cut. */
   fail_next?: number;
   cut_next?: number;
-  /** Content stops so far in, and stays open. */
+  /** Content stops so far into the file, and stays open. */
   stall_at?: number;
-  /** One byte after another, slowly: the test says when. */
-  drip?: boolean;
   ignore_range?: boolean;
   wrong_range?: boolean;
   refuse_range?: boolean;
@@ -297,7 +295,7 @@ function sendContent(
     response.setHeader('content-range', `bytes ${said}-${content.length - 1}/${content.length}`);
   }
   response.setHeader('etag', `"cdn-${content.length}"`);
-  sendBody(state, response, content.subarray(start));
+  sendBody(state, response, content.subarray(start), start);
 }
 
 function sendHead({ hub }: State, response: ServerResponse, whole: Buffer): void {
@@ -307,7 +305,7 @@ function sendHead({ hub }: State, response: ServerResponse, whole: Buffer): void
   response.end();
 }
 
-function sendBody(state: State, response: ServerResponse, body: Buffer): void {
+function sendBody(state: State, response: ServerResponse, body: Buffer, start: number): void {
   const { faults } = state.hub;
   state.serving.add(response);
   response.once('close', () => state.serving.delete(response));
@@ -325,9 +323,12 @@ function sendBody(state: State, response: ServerResponse, body: Buffer): void {
     return;
   }
   if (faults.stall_at !== undefined) {
-    response.write(body.subarray(0, faults.stall_at));
+    response.write(body.subarray(0, Math.max(0, faults.stall_at - start)));
+    response.flushHeaders();
     return;
   }
+  // In two steps, or else a length is made up for it.
+  response.flushHeaders();
   response.end(body.subarray(0, body.length - (faults.short_by ?? 0)));
 }
 
