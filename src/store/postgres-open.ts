@@ -162,14 +162,13 @@ function unreachable(error: unknown): DatabaseError {
   return new DatabaseError('database_unreachable', `Postgres does not answer: ${why}`, { why });
 }
 
-const shown_params = ['host', 'port', 'dbname'];
-
 /** The address of a database without what is secret in it. */
 export function shownUrl(url: Secret): string {
-  if (!URL.canParse(url.reveal())) return 'an address that cannot be read';
-  const { protocol, username, host, pathname, searchParams } = new URL(url.reveal());
-  const kept = [...searchParams].filter(([name]) => shown_params.includes(name));
-  const query = new URLSearchParams(kept).toString();
-  const user = username === '' ? '' : `${username}@`;
-  return `${protocol}//${user}${host}${pathname}${query === '' ? '' : `?${query}`}`;
+  const [address = '', query = ''] = url.reveal().split('?');
+  const parts = /^(postgres(?:ql)?:\/\/)(?:([^/@:]*)(?::[^@]*)?@)?([^@?]*)$/.exec(address);
+  if (parts === null) return 'an address that cannot be read';
+  const [, scheme, user, place] = parts;
+  const host = /(?:^|&)host=([^&]*)/.exec(query)?.[1];
+  const at = user ? `${user}@` : '';
+  return `${scheme}${at}${place}${host ? `?host=${decodeURIComponent(host)}` : ''}`;
 }

@@ -200,13 +200,15 @@ function ownName(constraint: string | null): string | null {
 const numbers = [20, 21, 23, 26];
 const texts_of = [19, 25, 705, 1042, 1043];
 
-/** How a value of a column type is read; throws for types that SQLite would give otherwise. */
+/** How a value of a column's type is read. */
 export function parserOf(type: number): (text: string) => SqlValue {
-  if (texts_of.includes(type)) return (text) => text;
-  if (numbers.includes(type)) return wholeNumber;
-  return () => {
-    throw new TypeError(`a column of type ${type} is neither a text nor a bigint: cast it`);
-  };
+  return numbers.includes(type) ? wholeNumber : (text) => text;
+}
+
+/** Throws for a column whose values SQLite would give otherwise. */
+export function checkType(type: number, column: string): void {
+  if (texts_of.includes(type) || numbers.includes(type)) return;
+  throw new TypeError(`the column ${column} is neither a text nor a bigint: cast it`);
 }
 
 function wholeNumber(text: string): number {

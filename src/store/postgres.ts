@@ -8,7 +8,7 @@
  * only file that knows `pg`; loaded where a database is configured.
  */
 import { hostname } from 'node:os';
-import { Client, type ClientConfig, Pool, type PoolClient, Query } from 'pg';
+import { Client, type ClientConfig, Pool, type PoolClient, Query, type QueryResult } from 'pg';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
 import { type Random, systemRandom } from '../lib/random.ts';
@@ -16,7 +16,13 @@ import type { Secret } from '../lib/secret.ts';
 import type { Migration } from './migrate.ts';
 import { migrations as released } from './migrations/index.ts';
 import { createReader, type Lease } from './postgres-reader.ts';
-import { createTexts, type PgAnswer, type PgConnection, parserOf } from './postgres-sql.ts';
+import {
+  checkType,
+  createTexts,
+  type PgAnswer,
+  type PgConnection,
+  parserOf,
+} from './postgres-sql.ts';
 import { startWriter } from './postgres-writer.ts';
 import { type Row, type SqlValue, type Store, StoreError, type TransactionTable } from './sql.ts';
 import { row_limit, tooManyRows } from './statements.ts';
@@ -170,8 +176,11 @@ function wrap(client: Client, clock: Clock): PgConnection {
         if (rows.length <= row_limit) rows.push(row);
       });
       return submit(query, (result) => {
+        const { fields, rowCount } = result as QueryResult;
         if (rows.length > row_limit) throw tooManyRows();
-        return { rows, count: (result as { rowCount: number | null }).rowCount ?? 0 };
+        // Also where no row came back, or every value was null.
+        for (const field of fields) checkType(field.dataTypeID, field.name);
+        return { rows, count: rowCount ?? 0 };
       });
     },
     tell: (text) => submit(new Query({ text }), tagsOf),

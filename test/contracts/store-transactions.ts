@@ -81,6 +81,10 @@ export const transactions = {
     await addBox(sql, args);
     await sql.run('commit');
   },
+  growBoth: async (sql: Sql, args: { first: string; second: string }): Promise<void> => {
+    await sql.run('update boxes set size = size + 10 where id = $1', [args.first]);
+    await sql.run('update boxes set size = size + 10 where id = $1', [args.second]);
+  },
   /** Found out at COMMIT, so that all that was to be committed with it comes to nothing. */
   failAtCommit: async (sql: Sql, args: { id: string }): Promise<void> => {
     await addBox(sql, args);

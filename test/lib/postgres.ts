@@ -17,7 +17,13 @@ import { connectPostgres } from '../../src/store/postgres.ts';
 
 const variable = 'EINSORA_TEST_POSTGRES';
 
-export type Cluster = { folder: string; stop(): Promise<void>; killServer(): void };
+export type Cluster = {
+  folder: string;
+  /** kill -9 of the server. */
+  crash(): Promise<void>;
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+};
 
 /** The folder of a server's programs, or null. */
 export function findPostgres(): string | null {
@@ -36,47 +42,60 @@ export async function startCluster(options: { durable?: boolean } = {}): Promise
   if (programs === null) throw new Error('there is no Postgres on this machine');
   const folder = mkdtempSync(join(tmpdir(), 'einsora-pg-'));
   const [command, ...as] = await asPlainUser(folder);
-  const initdb = [...as, join(programs, 'initdb'), '-D', join(folder, 'data'), '-U', 'einsora'];
+  const data = join(folder, 'data');
   const made = await run(command, [
-    ...initdb,
-    ...['--auth=trust', '--encoding=UTF8', '--locale=C', '--no-sync', '--no-instructions'],
+    ...[...as, join(programs, 'initdb'), '-D', data, '-U', 'einsora', '--auth=trust'],
+    ...['--encoding=UTF8', '--locale=C', '--no-sync', '--no-instructions'],
   ]);
   if (made.code !== 0) throw new Error(`initdb failed: ${made.stdout}${made.stderr}`);
-  const durability = options.durable
-    ? []
-    : ['-c', 'fsync=off', '-c', 'full_page_writes=off', '-c', 'synchronous_commit=on'];
-  const server = spawnChild(
-    command,
-    [
-      ...[...as, join(programs, 'postgres'), '-D', join(folder, 'data'), '-k', folder],
+  const careless = ['-c', 'fsync=off', '-c', 'full_page_writes=off'];
+  const start = () =>
+    startServer(folder, command, [
+      ...[...as, join(programs, 'postgres'), '-D', data, '-k', folder],
       ...['-c', 'listen_addresses=', '-c', 'max_connections=200', '-c', 'shared_buffers=64MB'],
-      ...['-c', 'autovacuum=off', '-c', 'log_min_messages=fatal', ...durability],
-    ],
-    { env: { PATH: process.env.PATH, LC_ALL: 'C' } },
-  );
-  let said = '';
-  server.stderr?.on('data', (chunk) => {
-    said = `${said}${chunk}`.slice(-2000);
-  });
-  const ended = new Promise<void>((resolve) => server.once('close', () => resolve()));
+      ...['-c', 'autovacuum=off', '-c', 'log_min_messages=fatal'],
+      ...(options.durable ? [] : careless),
+    ]);
+  let server = await start();
   const removeAtExit = () => {
     server.kill('SIGQUIT');
     removeFolder(folder);
   };
   process.once('exit', removeAtExit);
+  return {
+    folder,
+    async crash() {
+      server.kill('SIGKILL');
+      await server.ended;
+    },
+    async restart() {
+      server = await start();
+    },
+    async stop() {
+      process.off('exit', removeAtExit);
+      server.kill('SIGQUIT');
+      await server.ended;
+      removeFolder(folder);
+    },
+  };
+}
+
+async function startServer(folder: string, command: string, args: string[]) {
+  const server = spawnChild(command, args, { env: { PATH: process.env.PATH, LC_ALL: 'C' } });
+  let said = '';
+  server.stderr?.on('data', (chunk) => {
+    said = `${said}${chunk}`.slice(-2000);
+  });
   // The process goes on only as long as there is more to do than to keep the server.
   server.unref();
   for (const stream of [server.stdout, server.stderr]) (stream as { unref?(): void })?.unref?.();
   await untilItAnswers(folder, () => said);
   return {
-    folder,
-    killServer: () => server.kill('SIGKILL'),
-    async stop() {
-      process.off('exit', removeAtExit);
+    kill: (signal: NodeJS.Signals) => server.kill(signal),
+    get ended(): Promise<void> {
       server.ref();
-      server.kill('SIGQUIT');
-      await ended;
-      removeFolder(folder);
+      if (server.exitCode !== null || server.signalCode !== null) return Promise.resolve();
+      return new Promise((resolve) => server.once('exit', () => resolve()));
     },
   };
 }
@@ -122,7 +141,8 @@ function run(command: string, args: string[]) {
   return exec(command, args, { env: { PATH: process.env.PATH ?? '' }, timeout_ms: 60_000 });
 }
 
-function urlOf(folder: string, database: string): string {
+/** The address of a database whose server listens in a folder. */
+export function urlOf(folder: string, database: string): string {
   return `postgres://einsora@/${database}?host=${encodeURIComponent(folder)}`;
 }
 
@@ -143,7 +163,13 @@ export async function shareCluster(): Promise<() => Promise<void>> {
   return cluster.stop;
 }
 
-export type TestDatabase = { url: Secret; name: string; free(): Promise<void> };
+export type TestDatabase = {
+  url: Secret;
+  name: string;
+  /** The folder of the server's socket. */
+  at: string;
+  free(): Promise<void>;
+};
 
 let made = 0;
 /** Emptied and ready for the next: making one takes ten times as long. */
@@ -155,6 +181,7 @@ export async function createDatabase(folder?: string): Promise<TestDatabase> {
   const name = (folder === undefined ? ready.pop() : undefined) ?? (await makeDatabase(where));
   return {
     name,
+    at: where,
     url: new Secret(urlOf(where, name)),
     async free() {
       if (folder !== undefined) return;
