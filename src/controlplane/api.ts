@@ -33,6 +33,7 @@ import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { secretRoutes } from './routes/secrets.ts';
+import { usageRoutes } from './routes/usage.ts';
 import { workloadRoutes } from './routes/workloads.ts';
 import { storeRefusal } from './store-refusal.ts';
 
@@ -77,6 +78,7 @@ export function createApi(deps: ApiDeps): Api {
   machineRoutes(app, deps);
   secretRoutes(app, deps);
   quotaRoutes(app, deps);
+  usageRoutes(app, deps);
   activityRoutes(app, deps);
   app.notFound((c) => {
     const allow = methodsOf(c.req.path);
@@ -149,12 +151,14 @@ function asEinsoraError(error: unknown, c: Context<ApiEnv>, deps: ApiDeps): Eins
   if (error instanceof EinsoraError) return error;
   const { log, request_id } = c.env.facts;
   if (error instanceof SyntaxError || isHttpException(error)) {
-    return new EinsoraError('bad_request', { problem: 'the body is not valid JSON' });
+    return new EinsoraError('bad_request', { problem: 'the body is not JSON, or not said to be' });
   }
   log.error({ error: describeError(error) }, 'a request failed');
   return storeRefusal(error, deps.data_dir) ?? new EinsoraError('internal', { request_id });
 }
 
+/** What the framework refuses by itself: a body that is no JSON (400), or of another type (415). */
 function isHttpException(error: unknown): boolean {
-  return error instanceof Error && 'status' in error && error.status === 400;
+  if (!(error instanceof Error) || !('status' in error)) return false;
+  return error.status === 400 || error.status === 415;
 }
