@@ -17,7 +17,7 @@ import {
 } from '../core/catalog.ts';
 import { formatMemory } from '../core/format.ts';
 import type { WorkloadSpec } from '../core/workload.ts';
-import { parseModelName } from '../models/source.ts';
+import { parseModelName } from '../models/source-name.ts';
 
 export type SpecResult = {
   spec: WorkloadSpec;

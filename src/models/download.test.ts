@@ -79,12 +79,13 @@ function plan(at: Open, text: string, token: string | null = null): Promise<Sour
   const sources = { net: at.net, hub_url: hub.url };
   return planSource(sources, name, token === null ? null : new Secret(token), never);
 }
+const wanted = (id: string) => ({ id, tenant_id: 't', source: `source of ${id}` });
 const never = new AbortController().signal;
 const nothing = () => {};
 
 async function bring(at: Open, text: string, signal = never, seen: number[] = []) {
   const planned = await plan(at, text);
-  return at.store.bring('id', planned, signal, (done) => seen.push(done));
+  return at.store.bring(wanted('id'), planned, signal, (done) => seen.push(done));
 }
 
 const contentRequests = () => hub.requests.filter(({ origin }) => origin === 'files');
@@ -134,7 +135,7 @@ test('what is here is not fetched again, whatever it is called', async () => {
   await bring(at, 'hf://o/big');
   hub.put('o/copy', 'other-name.gguf', big);
   const planned = await plan(at, 'hf://o/copy');
-  await at.store.bring('copy', planned, never, nothing);
+  await at.store.bring(wanted('copy'), planned, never, nothing);
   assert.equal(contentRequests().length, 1);
   assert.deepEqual(readdirSync(join(at.folder, 'blobs')), [hash], 'and is on the disk once');
   await at.store.remove('id');
@@ -170,7 +171,7 @@ test('all parts of a split model are fetched into one folder under their names',
 test('the token goes to the hub and never on to the file server', async () => {
   using at = open();
   const planned = await plan(at, 'hf://o/gated', hub.token);
-  await at.store.bring('id', planned, never, nothing);
+  await at.store.bring(wanted('id'), planned, never, nothing);
   const with_token = hub.requests.filter(({ headers }) => headers.authorization !== undefined);
   assert.ok(with_token.length > 0 && with_token.every(({ origin }) => origin === 'hub'));
   assert.equal(contentRequests().length, 1);
@@ -226,7 +227,7 @@ test('of a plain URL without a validator nothing is gone on with; with one, only
   const url = `${hub.files_origin}/o/big/big.gguf`;
   hub.faults = { cut_next: 1 };
   const manifest = await bring(at, url);
-  assert.equal(manifest.source, url);
+  assert.equal(manifest.source, 'source of id');
   assert.equal(manifest.files[0]?.sha256, hash);
   const second = contentRequests().at(-1)?.headers;
   assert.equal(second?.['if-range'], `"cdn-${big.length}"`);
@@ -242,10 +243,10 @@ test('two that want the same share one transfer; calling one off leaves the othe
   const came = new Promise<void>((resolve) => {
     half = resolve;
   });
-  const called_off = at.store.bring('first', first, one.signal, (done) => {
+  const called_off = at.store.bring(wanted('first'), first, one.signal, (done) => {
     if (done > 100_000) half();
   });
-  const other = at.store.bring('second', second, never, (done) => seen.push(done));
+  const other = at.store.bring(wanted('second'), second, never, (done) => seen.push(done));
   await came;
   assert.equal(contentRequests().length, 1);
   hub.faults = {};
@@ -264,7 +265,7 @@ test('the last one to leave ends the transfer, and what has come stays to be gon
   const off = new AbortController();
   const planned = await plan(at, 'hf://o/big');
   await assert.rejects(
-    at.store.bring('id', planned, off.signal, (done) => done > 100_000 && off.abort()),
+    at.store.bring(wanted('id'), planned, off.signal, (done) => done > 100_000 && off.abort()),
     { name: 'AbortError' },
   );
   while (hub.open() > 0 || at.left().length > 1) await new Promise((done) => setImmediate(done));
@@ -279,8 +280,8 @@ test('the failure of one without a token is not that of one with it, who wants t
   assert.ok(mine.hub !== null);
   const theirs = { ...mine, hub: { ...mine.hub, hub: { ...mine.hub.hub, token: null } } };
   // Whoever comes first fetches; their own head was asked for when it was planned.
-  const off = at.store.bring('theirs', theirs, never, nothing).catch(nothing);
-  await at.store.bring('mine', mine, never, nothing);
+  const off = at.store.bring(wanted('theirs'), theirs, never, nothing).catch(nothing);
+  await at.store.bring(wanted('mine'), mine, never, nothing);
   await off;
 });
 
@@ -362,7 +363,7 @@ for (const [what, fault, code, says] of refusals) {
     using at = open();
     const planned = await plan(at, 'hf://o/big');
     hub.faults = fault;
-    const refused = await refusal(at, at.store.bring('id', planned, never, nothing));
+    const refused = await refusal(at, at.store.bring(wanted('id'), planned, never, nothing));
     assert.equal(refused.code, code, refused.says);
     assert.match(refused.says, says);
     assert.notEqual(refused.fix, '');
@@ -374,7 +375,7 @@ test('a failure that passes is tried again, and gives the whole', async () => {
   using at = open();
   const planned = await plan(at, 'hf://o/big');
   hub.faults = { fail_next: 3, cut_next: 8 };
-  const manifest = await at.store.bring('id', planned, never, nothing);
+  const manifest = await at.store.bring(wanted('id'), planned, never, nothing);
   assert.equal(manifest.files[0]?.sha256, hash);
 });
 

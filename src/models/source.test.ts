@@ -9,7 +9,7 @@ import { systemClock } from '../lib/clock.ts';
 import { exec } from '../lib/exec.ts';
 import { systemRandom } from '../lib/random.ts';
 import { builtinModels } from './builtin.ts';
-import { type ModelSourceOptions, missingBytes, parseModelName, resolveModel } from './source.ts';
+import { type ModelSourceOptions, missingBytes, resolveModel } from './source.ts';
 
 function folder() {
   const root = mkdtempSync(join(tmpdir(), 'einsora-model-'));
@@ -34,28 +34,6 @@ async function whyRefused(path: string, root: string): Promise<unknown> {
   assert.equal(result.details.path, path);
   return result.details.why;
 }
-
-test('a model is a catalog name, a path, a file URL, or refused with the scheme', () => {
-  const file = (path: string) => ({ kind: 'file', path });
-  assert.deepEqual(parseModelName('smollm2-135m'), { kind: 'catalog', name: 'smollm2-135m' });
-  assert.deepEqual(parseModelName('/a b/c%20d.gguf'), file('/a b/c%20d.gguf'));
-  assert.deepEqual(parseModelName('file:///a%20b.gguf'), file('/a b.gguf'));
-  assert.deepEqual(parseModelName('FILE://localhost/a.gguf'), file('/a.gguf'));
-  assert.deepEqual(parseModelName('hf:org/name'), { kind: 'unsupported', scheme: 'hf' });
-  assert.deepEqual(parseModelName('S3://b/k'), { kind: 'unsupported', scheme: 's3' });
-  assert.deepEqual(parseModelName('ftp2://x/y'), { kind: 'unsupported', scheme: 'ftp2' });
-  for (const text of ['nope', 'org/name', 'smollm2-135m:latest', './a.gguf', '~/a.gguf']) {
-    assert.deepEqual(parseModelName(text), { kind: 'unknown' }, text);
-  }
-});
-
-test('a path is decoded once, and one with a NUL or that hides something is invalid', () => {
-  assert.deepEqual(parseModelName('file:///a%2541'), { kind: 'file', path: '/a%41' });
-  const bad = ['/a\0b', 'file:///a%00b', 'file:///a%zz', 'file:///a%2Fb', 'file://host/a'];
-  for (const text of [...bad, 'file:a.gguf', 'file:///a?b', 'file:///a#b']) {
-    assert.equal(parseModelName(text).kind, 'invalid', text);
-  }
-});
 
 test('every model of the catalog has its wheel, and its bytes fit in it', () => {
   assert.deepEqual(

@@ -1,62 +1,40 @@
 /**
- * Where the file of a model comes from: the catalog, or a file of this machine.
+ * Brings the file of a model to this machine: from the catalog, from a hub or an https server, or
+ * it is a file of this machine already.
  *
- * Invariants: `parseModelName` is pure, so that a request is refused before anything is placed; a
- * path is resolved through all links before it is judged, and only a regular file that can be read
- * counts (a device or a pipe would block or never end). Nothing here looks inside the file: the
- * validator does.
+ * Invariants: a path is resolved through all links before it is judged, and only a regular file that
+ * can be read counts (a device or a pipe would block or never end); what was fetched for a tenant
+ * is found again by that tenant alone without asking its source. Nothing here looks inside the
+ * file: the validator does.
  */
 import { constants } from 'node:fs';
 import { open, realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { formatBytes } from '../core/format.ts';
 import { installFailure } from '../core/install-failure.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import type { Clock } from '../lib/clock.ts';
-import { isErrno } from '../lib/files.ts';
+import { freeBytes, isErrno } from '../lib/files.ts';
 import type { Random } from '../lib/random.ts';
+import type { Secret } from '../lib/secret.ts';
 import { buildFor, installedWheel, installWheel } from '../lib/wheel.ts';
 import { type BuiltinModel, findBuiltin } from './builtin.ts';
+import { SourceError } from './source-error.ts';
+import { type HubName, parseModelName } from './source-name.ts';
+import { planSource, type Sources } from './source-plan.ts';
+import { type Manifest, type ModelStore, modelFileId } from './store.ts';
 
-export type ModelName =
-  | { kind: 'catalog'; name: string }
-  | { kind: 'file'; path: string }
-  /** A source that Einsora does not fetch from. */
-  | { kind: 'unsupported'; scheme: string }
-  /** Neither in the catalog nor a path. */
-  | { kind: 'unknown' }
-  /** Meant as a path, but it can be none. */
-  | { kind: 'invalid'; problem: string };
+/** Of whom a model is asked for, and what opens hubs to them. */
+export type Asker = { tenant_id: string; token: Secret | null };
 
-const known_schemes = ['hf', 'huggingface', 'http', 'https', 'ollama', 'oci', 'docker', 's3', 'gs'];
-
-/** What a model given by name, path or URL means. */
-export function parseModelName(text: string): ModelName {
-  if (text.includes('\0')) return { kind: 'invalid', problem: 'the path holds a NUL' };
-  if (text.startsWith('/')) return { kind: 'file', path: text };
-  if (/^file:/i.test(text)) return parseFileUrl(text);
-  if (findBuiltin(text) !== null) return { kind: 'catalog', name: text };
-  const [, scheme = '', slashes] = /^([a-z][a-z0-9+.-]*):(\/\/)?/i.exec(text) ?? [];
-  const is_scheme = slashes !== undefined || known_schemes.includes(scheme.toLowerCase());
-  return is_scheme ? { kind: 'unsupported', scheme: scheme.toLowerCase() } : { kind: 'unknown' };
-}
-
-function parseFileUrl(text: string): ModelName {
-  if (!/^file:\/\/(localhost)?\//i.test(text)) {
-    return { kind: 'invalid', problem: 'a file URL is file:// and an absolute path' };
-  }
-  try {
-    const url = new URL(text);
-    if (url.search !== '' || url.hash !== '') {
-      return { kind: 'invalid', problem: 'write ? and # of a file name as %3F and %23' };
-    }
-    const path = fileURLToPath(url);
-    if (path.includes('\0')) return { kind: 'invalid', problem: 'the path holds a NUL' };
-    return { kind: 'file', path };
-  } catch {
-    return { kind: 'invalid', problem: 'the file URL cannot be decoded' };
-  }
-}
+/** What fetching from hubs and servers needs; null where this program does none. */
+export type Fetching = {
+  machine_id: string;
+  store: ModelStore;
+  sources: Sources;
+  /** Known only once the control plane has said so, which can be after a restart. */
+  asker(signal: AbortSignal): Promise<Asker>;
+};
 
 export type ModelSourceOptions = {
   /** Where fetched models are kept. */
@@ -69,13 +47,15 @@ export type ModelSourceOptions = {
   random: Random;
   signal: AbortSignal;
   onProgress?: (done_bytes: number, total_bytes: number) => void;
+  fetching?: Fetching;
 };
 
 export type ResolvedModel =
-  /** `path` is free of links. */
-  { ok: true; path: string; name: string } | { ok: false; code: ReasonCode; details: Details };
+  /** `path` is free of links; a folder for a model that an engine reads as one. */
+  | { ok: true; path: string; name: string; manifest?: Manifest }
+  | { ok: false; code: ReasonCode; details: Details };
 
-/** The file of a model on this machine, fetched first where it is of the catalog and not here. */
+/** The file of a model on this machine, fetched first where it is not here. */
 export async function resolveModel(
   model: string,
   options: ModelSourceOptions,
@@ -90,11 +70,54 @@ export async function resolveModel(
       return fail('unknown_model', { model });
     case 'invalid':
       return fail('model_file_unreadable', { why: parsed.problem, path: model });
+    case 'hub':
+    case 'https':
+      return resolveFetched(model, parsed, options);
     case 'catalog': {
       const builtin = findBuiltin(parsed.name);
       return builtin === null ? fail('unknown_model', { model }) : resolveBuiltin(builtin, options);
     }
   }
+}
+
+async function resolveFetched(
+  model: string,
+  name: HubName | { kind: 'https'; url: string },
+  { fetching, models_folder, onProgress, signal }: ModelSourceOptions,
+): Promise<ResolvedModel> {
+  if (fetching === undefined)
+    return fail('model_source_unsupported', { scheme: name.kind === 'hub' ? 'hf' : 'https' });
+  const { store, sources, machine_id } = fetching;
+  try {
+    const { tenant_id, token } = await fetching.asker(signal);
+    const id = modelFileId(machine_id, tenant_id, model);
+    const here = store.find(id);
+    if (here !== null) return fetched(store, here);
+    const plan = await planSource(sources, name, token, signal);
+    const manifest = await store.bring({ id, tenant_id, source: model }, plan, signal, (...bytes) =>
+      onProgress?.(...bytes),
+    );
+    return fetched(store, manifest);
+  } catch (error) {
+    return failureOf(error, models_folder, signal);
+  }
+}
+
+/** GGUF is read by its (first) file, safetensors by their folder. */
+function fetched(store: ModelStore, manifest: Manifest): ResolvedModel {
+  const { format, main } = manifest;
+  const path = store.pathOf(manifest, format === 'gguf' ? main : '.');
+  return { ok: true, path, name: main.replace(/\.gguf$/i, ''), manifest };
+}
+
+function failureOf(error: unknown, folder: string, signal: AbortSignal): ResolvedModel {
+  if (signal.aborted) return fail('download_failed', { what: 'It', why: 'it was called off' });
+  if (error instanceof SourceError) return fail(error.code, error.details);
+  if (isErrno(error, 'ENOSPC') || isErrno(error, 'EDQUOT')) {
+    const free = formatBytes(freeBytes(folder));
+    return fail('disk_full', { folder, needed: 'more bytes', free });
+  }
+  throw error;
 }
 
 /** What is still to be fetched for a catalog model: 0 where it is here, null where it is none. */

@@ -20,6 +20,9 @@ import type { SourcePlan } from './source-plan.ts';
 
 const manifestSchema = z.object({
   id: z.string(),
+  /** Who asked for it. */
+  tenant_id: z.string(),
+  /** As it was asked for. */
   source: z.string(),
   revision: z.string().nullable(),
   format: z.enum(['gguf', 'safetensors']),
@@ -32,6 +35,7 @@ export type Manifest = z.infer<typeof manifestSchema>;
 /** A model that is not whole yet: what is to come, to be found again by its keys. */
 const pendingSchema = z.object({
   id: z.string(),
+  tenant_id: z.string(),
   source: z.string(),
   bytes: z.number(),
   keys: z.array(z.string()),
@@ -44,7 +48,7 @@ export type ModelStore = {
   pathOf(manifest: Manifest, name: string): string;
   /** Brings what is missing of a model. `onProgress` counts over all its files. */
   bring(
-    id: string,
+    wanted: Wanted,
     plan: SourcePlan,
     signal: AbortSignal,
     onProgress: (done_bytes: number, total_bytes: number) => void,
@@ -53,6 +57,8 @@ export type ModelStore = {
   /** Removes what was begun and left, and contents that belong to nothing, once they are old. */
   sweep(): Promise<void>;
 };
+
+export type Wanted = Pick<Manifest, 'id' | 'tenant_id' | 'source'>;
 
 const leftover_ms = 7 * 24 * 3600_000;
 
@@ -67,7 +73,7 @@ export function createModelStore(options: DownloadsOptions, downloads: Downloads
     find: (id) => readManifest(context, id),
     list: () => listManifests(context),
     pathOf: (manifest, name) => join(options.folder, 'sets', manifest.id, name),
-    bring: (id, plan, signal, onProgress) => bring(context, id, plan, signal, onProgress),
+    bring: (wanted, plan, signal, onProgress) => bring(context, wanted, plan, signal, onProgress),
     remove: (id) => remove(context, id),
     sweep: () => sweep(context),
   };
@@ -102,7 +108,7 @@ function listManifests(context: Context): Manifest[] {
 
 async function bring(
   context: Context,
-  id: string,
+  wanted: Wanted,
   plan: SourcePlan,
   signal: AbortSignal,
   onProgress: (done_bytes: number, total_bytes: number) => void,
@@ -111,8 +117,8 @@ async function bring(
   await mkdir(join(folder, 'pending'), { recursive: true, mode: 0o700 });
   await downloads.ensureRoom(plan.main, plan.files);
   const keys = plan.files.map(contentKey);
-  const pending = { id, source: plan.source, bytes: plan.bytes, keys };
-  writeDurably(join(folder, 'pending', `${id}.json`), JSON.stringify(pending));
+  const pending = join(folder, 'pending', `${wanted.id}.json`);
+  writeDurably(pending, JSON.stringify({ ...wanted, bytes: plan.bytes, keys }));
   let before = 0;
   const files: Manifest['files'] = [];
   const contents: string[] = [];
@@ -124,11 +130,11 @@ async function bring(
     files.push({ name: file.name, bytes: file.bytes, sha256: content.sha256 });
     contents.push(content.path);
   }
-  const { source, revision, format, main } = plan;
+  const { revision, format, main } = plan;
   const fetched_at = context.net.clock.now();
-  const manifest = { id, source, revision, format, main, files, fetched_at };
+  const manifest = { ...wanted, revision, format, main, files, fetched_at };
   await putInPlace(context, manifest, contents);
-  rmSync(join(folder, 'pending', `${id}.json`), { force: true });
+  rmSync(pending, { force: true });
   return manifest;
 }
 
