@@ -10,6 +10,7 @@ import { machineRoutes } from './routes/machines.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { tokenRoutes } from './routes/tokens.ts';
+import { usageRoutes } from './routes/usage.ts';
 import { invitationRoutes, tenantRoutes, userRoutes } from './routes/users.ts';
 import { workloadRoutes } from './routes/workloads.ts';
 
@@ -24,6 +25,7 @@ export const routes = {
   ...machineRoutes,
   ...secretRoutes,
   ...quotaRoutes,
+  ...usageRoutes,
   ...activityRoutes,
 } as const;
 

@@ -4,6 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { checkLedger } from '../../test/lib/ledger-check.ts';
 import { beginTale, type Tale } from '../../test/lib/ledger-tale.ts';
 import { openTestStore, select, storeKinds } from '../../test/lib/rig.ts';
 import type { EventRow } from './events.ts';
@@ -175,5 +177,70 @@ for (const kind of storeKinds) {
         await assert.rejects(t.insert(early), { code: 'check' });
       },
     );
+
+    test('after any tale, what was counted is what ran, and the books are in order', async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(anyTurn, { maxLength: 30 }), async (turns) => {
+          const { store, close } = await openTestStore(kind);
+          try {
+            await tellAndCheck(await beginTale(store), turns);
+          } finally {
+            await close();
+          }
+        }),
+        { seed: 19, numRuns: kind === 'memory' ? 60 : 6 },
+      );
+    });
   });
+}
+
+type Turn =
+  | { do: 'pass'; ms: number }
+  | { do: 'step'; ms: number }
+  | { do: 'restart'; ms: number }
+  | { do: 'start' | 'stop' | 'place' | 'ready' | 'parked' | 'ended' };
+
+const anyTurn: fc.Arbitrary<Turn> = fc.oneof(
+  fc.record({ do: fc.constant('pass' as const), ms: fc.nat(50_000) }),
+  fc.record({ do: fc.constant('step' as const), ms: fc.integer({ min: -year, max: year }) }),
+  fc.record({ do: fc.constant('restart' as const), ms: fc.nat(50_000) }),
+  fc.record({
+    do: fc.constantFrom(
+      'start' as const,
+      'stop',
+      'place',
+      'place',
+      'ready',
+      'ready',
+      'parked',
+      'ended',
+    ),
+  }),
+);
+
+/** Takes each turn, and counts beside it how long the workload was running by its state. */
+async function tellAndCheck(tale: Tale, turns: Turn[]): Promise<void> {
+  await tale.launch();
+  let truth = 0;
+  for (const turn of turns) {
+    const { state } = await tale.workload();
+    if (turn.do === 'pass') await tale.pass(turn.ms);
+    else if (turn.do === 'step') tale.clock.stepWall(turn.ms);
+    else if (turn.do === 'restart') {
+      await tale.prove();
+      await tale.restart({ away_ms: turn.ms });
+    } else if (turn.do === 'place') {
+      if (state === 'pending') await tale.place();
+    } else if (turn.do === 'start') {
+      if (state !== 'deleted') await tale.start();
+    } else if (turn.do === 'stop') await tale.stop();
+    else await tale.report(turn.do);
+    if ('ms' in turn && turn.do !== 'step' && state === 'running') truth += turn.ms;
+    await tale.prove();
+    await checkLedger(tale.store);
+  }
+  if ((await tale.workload()).state === 'running') await tale.stop();
+  const { metered } = await tale.lengths();
+  const counted = metered.reduce((all, length) => all + length, 0);
+  assert.equal(counted, truth);
 }

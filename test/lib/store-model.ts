@@ -15,6 +15,7 @@ import type { EventRow, WorkloadRow } from '../../src/store/events.ts';
 import type { RunRow } from '../../src/store/runs.ts';
 import type { Row } from '../../src/store/sql.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
+import { checkLedger } from './ledger-check.ts';
 import { endpointSpec, gib, type RigStore, seed, select } from './rig.ts';
 
 export const offered = { cpu_millis: 3000, memory_bytes: 6 * gib, disk_bytes: 50 * gib };
@@ -178,6 +179,7 @@ export async function checkAll(story: Story): Promise<void> {
     open.reduce((all, hold) => all + hold[name], 0);
   assert.ok(sum('cpu_millis') <= offered.cpu_millis, 'CPU is promised once');
   assert.ok(sum('memory_bytes') <= offered.memory_bytes, 'memory is promised once');
+  await checkLedger(store);
 }
 
 /** Replays a timeline from nothing: it gives the state, without gap, in time. */
