@@ -6,6 +6,7 @@
  */
 import { Command, CommanderError, Option } from 'commander';
 import { asCliError } from './cli/cli-error.ts';
+import { addAudit } from './cli/commands/audit.ts';
 import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
 import { addSecrets } from './cli/commands/secrets.ts';
 import { type Environment, loadConfig } from './cli/config.ts';
@@ -63,6 +64,7 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addChanges(program, go);
   addPlace(program, go);
   addSecrets(program, go);
+  addAudit(program, go);
   return program;
 }
 
