@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { inspect } from 'node:util';
 import { desktopEnv, loadConfig, packageEnv } from './config.ts';
 
 const linux = { platform: 'linux', home: '/home/ada' };
@@ -24,6 +25,14 @@ test('paths become absolute, and only the flag counts as given', () => {
   assert.equal(config.data_dir_given, true);
   assert.equal(loadConfig({}, { EINSORA_DATA_DIR: '/x' }, linux).data_dir_given, false);
   assert.equal(loadConfig({}, { EINSORA_DATA_DIR: '/x' }, linux).cache_dir, '/x/cache');
+});
+
+test('the address of a database comes from the environment alone, and is not printed', () => {
+  const url = 'postgres://ada:s3cret@db/einsora';
+  const config = loadConfig({}, { EINSORA_DATABASE_URL: url }, linux);
+  assert.equal(config.database_url?.reveal(), url);
+  assert.doesNotMatch(`${JSON.stringify(config)}${inspect(config)}`, /s3cret/);
+  assert.equal(loadConfig({}, { EINSORA_DATABASE_URL: '' }, linux).database_url, null);
 });
 
 test('NO_COLOR and a dumb terminal switch colours off', () => {

@@ -2,10 +2,12 @@
  * Where things are and what the environment says: the only reader of the process environment.
  *
  * Invariants: all paths are absolute; a flag wins over an environment variable, and that over the
- * system's custom place; package clients get only the variables that they need, never the rest.
+ * system's custom place; the database's address holds a password, so it is no flag and never
+ * printed as it is; package clients get only the variables that they need, never the rest.
  */
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { Secret } from '../lib/secret.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -13,8 +15,18 @@ export type Config = {
   data_dir: string;
   /** True where `--data-dir` was given: commands that we suggest then carry it too. */
   data_dir_given: boolean;
+  /** True where a data folder was named, by flag or variable: its own control plane is meant. */
+  is_local: boolean;
+  /** The context that was named, by flag or variable; null where none was, or a data folder was. */
+  context_name: string | null;
+  /** True where `--context` was given: commands that we suggest then carry it too. */
+  context_given: boolean;
+  /** The user's own settings: the control planes that they signed in to. */
+  config_dir: string;
   /** Downloaded tools and models; may be shared between data folders. */
   cache_dir: string;
+  /** Of the Postgres database that `up` uses in place of a file; null for the file. */
+  database_url: Secret | null;
   log_level: string;
   /** False where NO_COLOR is set or the terminal is dumb. Colours need a terminal besides. */
   color: boolean;
@@ -22,22 +34,30 @@ export type Config = {
   can_rewrite: boolean;
 };
 
+/** The context of this machine's own control plane, which signs in by its data folder. */
+export const local_context = 'local';
+
 const log_levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
 
 /** Reads the configuration once, at start. */
 export function loadConfig(
-  options: { data_dir?: string | undefined } = {},
+  options: { data_dir?: string | undefined; context?: string | undefined } = {},
   env: Environment = process.env,
   system: { platform: string; home: string } = { platform: process.platform, home: homedir() },
 ): Config {
   const given = nonEmpty(options.data_dir);
+  const chosen = chooseContext({ ...options, data_dir: given }, env);
   const data_dir = resolve(given ?? nonEmpty(env.EINSORA_DATA_DIR) ?? customPlace(env, system));
   const cache_dir = nonEmpty(env.EINSORA_CACHE_DIR);
+  const database_url = nonEmpty(env.EINSORA_DATABASE_URL);
   const log_level = env.EINSORA_LOG?.toLowerCase() ?? '';
   return {
     data_dir,
     data_dir_given: given !== null,
+    ...chosen,
+    config_dir: configPlace(env, system),
     cache_dir: cache_dir === null ? join(data_dir, 'cache') : resolve(cache_dir),
+    database_url: database_url === null ? null : new Secret(database_url),
     log_level: log_levels.includes(log_level) ? log_level : 'info',
     color: nonEmpty(env.NO_COLOR) === null && env.TERM !== 'dumb',
     can_rewrite: env.TERM !== 'dumb',
@@ -69,6 +89,28 @@ const package_names = new Set([
 const package_prefixes = /^(?:PIP|UV|SSL|REQUESTS|CURL)_/;
 const desktop_names =
   /^(?:PATH|HOME|USER|LANG|BROWSER|(?:WAYLAND_)?DISPLAY|XAUTHORITY|DBUS_SESSION_.*|XDG_.*)$/;
+
+/** A flag wins over a variable, and a data folder over a context that is named the same way. */
+function chooseContext(
+  options: { data_dir: string | null; context?: string | undefined },
+  env: Environment,
+) {
+  const flag = nonEmpty(options.context);
+  const by_variable = nonEmpty(env.EINSORA_DATA_DIR) === null;
+  const variable = by_variable ? nonEmpty(env.EINSORA_CONTEXT) : null;
+  if (options.data_dir !== null) {
+    return { is_local: true, context_name: null, context_given: false };
+  }
+  const name = flag ?? variable;
+  const is_local = name === local_context || (name === null && !by_variable);
+  const context_name = is_local ? null : name;
+  return { is_local, context_name, context_given: flag !== null };
+}
+
+function configPlace(env: Environment, system: { platform: string; home: string }): string {
+  if (system.platform === 'darwin') return customPlace(env, system);
+  return join(nonEmpty(env.XDG_CONFIG_HOME) ?? join(system.home, '.config'), 'einsora');
+}
 
 function customPlace(env: Environment, system: { platform: string; home: string }): string {
   if (system.platform === 'darwin') {

@@ -41,6 +41,7 @@ export async function up(
   const log_path = join(data_dir, 'einsora.log');
   const system = await startSystem({
     data_dir,
+    database_url: config.database_url,
     cache_dir: config.cache_dir,
     port: options.port ?? default_port,
     offer: {

@@ -14,12 +14,13 @@ import { EinsoraError } from '../contract/errors.ts';
 import { makeId } from '../core/ids.ts';
 import { createGateway } from '../gateway/gateway.ts';
 import type { Clock } from '../lib/clock.ts';
-import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
+import { readIfThere, writeDurably } from '../lib/files.ts';
 import type { Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
+import type { Secret } from '../lib/secret.ts';
 import { readIdentity } from '../store/accounts.ts';
-import { lockFolder, openSqliteStore } from '../store/sqlite.ts';
-import { type EinsoraStore, transactions } from '../store/transactions.ts';
+import { lockFolder } from '../store/sqlite.ts';
+import type { EinsoraStore } from '../store/transactions.ts';
 import { listRunningNames } from '../store/workloads.ts';
 import { startAccounting } from './accounting.ts';
 import { openActivityLog } from './activity.ts';
@@ -27,9 +28,12 @@ import { createApi } from './api.ts';
 import { createProofs, type Proofs } from './auth/proofs.ts';
 import { createRevocations } from './auth/revocations.ts';
 import { createSignIns } from './auth/sign-ins.ts';
+import { type Changes, numberChanges } from './changes.ts';
 import { createController } from './controller.ts';
 import { startHousekeeping } from './housekeeping.ts';
+import { createLive } from './live.ts';
 import { createMachineViews } from './machine-views.ts';
+import { openStore, prepareFolder } from './open-store.ts';
 import { createQueueView } from './queue-view.ts';
 import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
@@ -38,6 +42,8 @@ import { createTargets } from './targets.ts';
 
 export type SystemOptions = {
   data_dir: string;
+  /** Of a Postgres database; null for the file in the data folder. */
+  database_url: Secret | null;
   cache_dir: string;
   port: number;
   /** What the machine offers; null for the default reserve. */
@@ -74,7 +80,7 @@ export async function startSystem(options: SystemOptions): Promise<System> {
 }
 
 async function start(options: SystemOptions): Promise<System> {
-  const { data_dir, clock, random, log } = options;
+  const { data_dir, clock, random } = options;
   prepareFolder(data_dir);
   const lock = lockFolder(data_dir);
   if (lock === null) {
@@ -82,14 +88,17 @@ async function start(options: SystemOptions): Promise<System> {
     const { url = 'starting' } = JSON.parse(other) as { url?: string };
     throw new EinsoraError('data_dir_in_use', { data_dir, url });
   }
-  const store = await openStore(data_dir, log).catch((error) => {
+  const store = await openStore(options).catch((error) => {
     lock.release();
     throw error;
   });
   const proofs = createProofs({ store, clock, random, data_dir });
   const begin = async () => {
     const identity = await setUp(store, options);
-    return { identity, serving: await serve(options, store, proofs, identity) };
+    return {
+      identity,
+      serving: await serve(options, await numberChanges(store), proofs, identity),
+    };
   };
   const { identity, serving } = await begin().catch(async (error) => {
     await store.close();
@@ -114,13 +123,9 @@ async function start(options: SystemOptions): Promise<System> {
 
 type Identity = Awaited<ReturnType<typeof setUp>>;
 
-async function serve(
-  options: SystemOptions,
-  store: EinsoraStore,
-  proofs: Proofs,
-  identity: Identity,
-) {
+async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, identity: Identity) {
   const { data_dir, clock, random, log } = options;
+  const { store } = changes;
   const secrets = await openSecrets({ store, clock, random, data_dir });
   const { store_uuid } = identity;
   const activity = openActivityLog({ store, clock, random, log, data_dir, store_uuid });
@@ -131,6 +136,8 @@ async function serve(
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence });
   const queue = createQueueView();
+  const revocations = createRevocations(clock);
+  const live = createLive({ store, changes, presence, revocations, clock, log });
   const controller = createController({
     ...{ store, clock, log, presence, machines, queue },
     uses: async () => [],
@@ -152,9 +159,8 @@ async function serve(
   });
   const api = createApi({
     ...{ store, clock, random, presence, machines, queue, proofs, secrets, data_dir, fileBytes },
-    activity,
+    ...{ activity, revocations, live },
     signIns: createSignIns({ store, clock, random, pepper: proofs.pepper }),
-    revocations: createRevocations(clock),
     backend: local.backend,
     gateway_url: () => `${url()}/v1`,
     cookieName: () => `einsora_session_${listening?.port ?? options.port}`,
@@ -165,6 +171,7 @@ async function serve(
   const sealing = activity.start();
   const housekeeping = startHousekeeping({ store, clock, log });
   async function stop(): Promise<void> {
+    await live.close();
     await listening?.close();
     await gateway.close();
     sync.close();
@@ -182,29 +189,6 @@ async function serve(
     throw error;
   }
   return { url: url(), ipv6: listening.ipv6, agent: local.agent, stop };
-}
-
-function prepareFolder(data_dir: string): void {
-  try {
-    makePrivateFolder(data_dir);
-    writeDurably(join(data_dir, '.writable'), '');
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    const full = storeRefusal(error, data_dir);
-    if (full !== null) throw full;
-    throw new EinsoraError('data_dir_unwritable', { data_dir, why }, error);
-  }
-}
-
-async function openStore(data_dir: string, log: Log): Promise<EinsoraStore> {
-  const transactions_url = new URL('../store/transactions.ts', import.meta.url).href;
-  try {
-    return await openSqliteStore({ folder: data_dir, transactions_url, transactions, log });
-  } catch (error) {
-    const { code, details } = error as { code?: string; details?: Record<string, number> };
-    if (code !== 'data_dir_newer') throw error;
-    throw new EinsoraError('data_dir_newer', { data_dir, ...details }, error);
-  }
 }
 
 /** The deployment's identity, its first operator, and this machine. */

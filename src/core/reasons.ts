@@ -47,6 +47,11 @@ export const reasons = {
     fix: null,
   },
   too_many_requests: { status: 429, sentence: 'Too many requests; wait a moment.', fix: null },
+  too_many_streams: {
+    status: 429,
+    sentence: 'Too many live streams are open; one user may have {limit}.',
+    fix: null,
+  },
   internal: {
     status: 500,
     sentence: 'Something went wrong here. The log has more under request {request_id}.',
@@ -65,7 +70,7 @@ export const reasons = {
   outcome_unknown: {
     status: 503,
     sentence:
-      'The disk failed while saving: repeat with the same Idempotency-Key to learn whether it was done.',
+      'The store failed while saving: repeat with the same Idempotency-Key to learn whether it was done.',
     fix: 'bin/einsora doctor',
   },
   shutting_down: { status: 503, sentence: 'The control plane is stopping.', fix: 'bin/einsora up' },

@@ -9,21 +9,10 @@
 
 import type { Clock } from '../lib/clock.ts';
 import type { Secret } from '../lib/secret.ts';
+import { DatabaseError } from './database-error.ts';
 import type { Migration } from './migrate.ts';
 import { checkSchema, migratePostgres } from './postgres-migrate.ts';
 import type { PgConnection } from './postgres-sql.ts';
-
-export type DatabaseErrorCode = 'database_in_use' | 'database_unreachable' | 'database_unsuitable';
-
-export class DatabaseError extends Error {
-  readonly code: DatabaseErrorCode;
-  readonly details: Record<string, string>;
-  constructor(code: DatabaseErrorCode, message: string, details: Record<string, string>) {
-    super(message);
-    this.code = code;
-    this.details = details;
-  }
-}
 
 export type OpenOptions = {
   connect(): Promise<PgConnection>;

@@ -12,9 +12,10 @@ import type { Log } from '../lib/log.ts';
 import { fraction, type Random } from '../lib/random.ts';
 import { failed, type Job, type Outcome } from './batch.ts';
 import { createCalls, failing } from './calls.ts';
+import { DatabaseError } from './database-error.ts';
 import type { Migration } from './migrate.ts';
 import { type BatchResult, runBatch } from './postgres-batch.ts';
-import { DatabaseError, reopen, takeOver } from './postgres-open.ts';
+import { reopen, takeOver } from './postgres-open.ts';
 import type { PgConnection, Texts } from './postgres-sql.ts';
 import { StoreError, type TransactionTable } from './sql.ts';
 

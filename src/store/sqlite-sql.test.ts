@@ -29,6 +29,9 @@ async function failure(text: string): Promise<StoreError> {
     create table u (x integer);
     create unique index u_low on u (x) where x < 10;
     create unique index u_high on u (x) where x > 10;
+    create table v (id text primary key, slug text not null constraint v_slug unique, n bigint,
+      m bigint, constraint v_pair unique (n, m));
+    insert into v values ('one', 'a', 1, 2);
     insert into t values ('one', 1, 2, 3);
     insert into u values (1);`);
   const session = openSession(cacheStatements(connection));
@@ -45,6 +48,8 @@ test('a unique index is named where its columns tell it, and null stands for the
     [`insert into t values ('one', 5, 5, 5)`, null],
     [`insert into t values ('two', 7, 7, 3)`, null],
     [`insert into u values (1)`, null],
+    [`insert into v values ('two', 'a', 3, 4)`, 'v_slug'],
+    [`insert into v values ('two', 'b', 1, 2)`, 'v_pair'],
   ];
   for (const [text, constraint] of cases) {
     const error = await failure(text);

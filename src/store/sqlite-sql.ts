@@ -154,9 +154,9 @@ function refusalOf(errcode: number, message: string, connection: Connection): St
 }
 
 /**
- * SQLite names columns ("t.a, t.b") where Postgres names the index: this finds the unique index of
- * those columns. Null for keys without a name of their own, and where two indexes share the
- * columns.
+ * SQLite names columns ("t.a, t.b") where Postgres names the constraint: this finds the unique
+ * index or the named constraint of those columns. Null for keys without a name of their own, and
+ * where two share the columns.
  */
 function uniqueIndexOf(message: string, connection: Connection): string | null {
   const failed = message.replace(/^UNIQUE constraint failed: /, '');
@@ -164,15 +164,39 @@ function uniqueIndexOf(message: string, connection: Connection): string | null {
   if (named !== undefined) return named;
   const table = failed.split('.')[0] ?? '';
   const statement = connection.prepare(
-    `select i.name as name, c.name as column_name
-     from pragma_index_list(?1) i, pragma_index_info(i.name) c
-     where i."unique" = 1 and i.origin = 'c' order by i.name, c.seqno`,
+    `select i.name as name, i.origin as origin, c.name as column_name, t.sql as made_by
+     from sqlite_schema t, pragma_index_list(t.name) i, pragma_index_info(i.name) c
+     where t.type = 'table' and t.name = ?1 and i."unique" = 1 and i.origin in ('c', 'u')
+     order by i.name, c.seqno`,
   );
-  const columns = new Map<string, string[]>();
+  const indexes = new Map<string, { origin: string; made_by: string; columns: string[] }>();
   for (const row of statement.iterate(table)) {
-    const { name, column_name } = row as { name: string; column_name: string };
-    columns.set(name, [...(columns.get(name) ?? []), `${table}.${column_name}`]);
+    const { name, column_name, ...rest } = row as Record<
+      'name' | 'origin' | 'column_name' | 'made_by',
+      string
+    >;
+    const known = indexes.get(name) ?? { ...rest, columns: [] };
+    known.columns.push(column_name);
+    indexes.set(name, known);
   }
-  const matching = [...columns].filter(([, names]) => names.join(', ') === failed);
-  return matching.length === 1 ? (matching[0]?.[0] ?? null) : null;
+  const matching = [...indexes].filter(
+    ([, { columns }]) => columns.map((column) => `${table}.${column}`).join(', ') === failed,
+  );
+  const [only] = matching;
+  if (only === undefined || matching.length > 1) return null;
+  const [name, { origin, made_by, columns }] = only;
+  return origin === 'c' ? name : constraintName(made_by, columns);
+}
+
+/** The name of a unique constraint in the text that made its table: of a column, or of several. */
+function constraintName(made_by: string, columns: readonly string[]): string | null {
+  const list = columns.join('\\s*,\\s*');
+  const of_table = new RegExp(`\\bconstraint\\s+(\\w+)\\s+unique\\s*\\(\\s*${list}\\s*\\)`, 'i');
+  const found = of_table.exec(made_by)?.[1];
+  if (found !== undefined || columns.length > 1) return found ?? null;
+  const of_column = new RegExp(
+    `[(,]\\s*${columns[0]}\\s[^,()]*?\\bconstraint\\s+(\\w+)\\s+unique\\b`,
+    'i',
+  );
+  return of_column.exec(made_by)?.[1] ?? null;
 }

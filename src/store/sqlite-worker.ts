@@ -4,10 +4,13 @@
  * Invariants: an outcome is posted only after its COMMIT is on disk (`synchronous = full`); when
  * the engine cannot say what is on disk the worker says so and ends, and never writes again.
  */
-import { existsSync, rmSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
+import { syncFolder } from '../lib/files.ts';
 import { createRunner } from './batch.ts';
+import { DatabaseError } from './database-error.ts';
 import { type Migration, MigrationError, migrate } from './migrate.ts';
 import type { TransactionTable } from './sql.ts';
 import type { FromWriter, StartFailure, ToWriter, WriterData } from './sqlite-writer.ts';
@@ -40,6 +43,7 @@ async function start(data: WriterData): Promise<void> {
   let versions: { from: number; to: number };
   try {
     configure(connection, data);
+    if (data.check) lookForDamage(connection);
     versions = migrate(connection, migrations, {
       now: data.now,
       beforeUpgrade: (from) => keepCopy(connection, `${data.path}.before-${from + 1}`),
@@ -76,10 +80,25 @@ function configure(connection: DatabaseSync, data: WriterData): void {
   if (data.page_limit !== null) connection.exec(`pragma max_page_count = ${data.page_limit}`);
 }
 
+function lookForDamage(connection: DatabaseSync): void {
+  const found = connection.prepare('pragma quick_check(1)').get()?.quick_check;
+  if (found !== 'ok') throw new DatabaseError('store_damaged', String(found), {});
+}
+
 /** The store as it was, beside it, for whoever must go back to the version before. */
 function keepCopy(connection: DatabaseSync, path: string): void {
-  if (existsSync(path)) rmSync(path);
-  connection.prepare('vacuum into ?1').run(path);
+  const temporary = `${path}.tmp`;
+  rmSync(temporary, { force: true });
+  // Made by us, for SQLite would make it readable for others; it takes an empty one.
+  const file = openSync(temporary, 'wx', 0o600);
+  try {
+    connection.prepare('vacuum into ?1').run(temporary);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  renameSync(temporary, path);
+  syncFolder(dirname(path));
 }
 
 function startFailure(error: unknown): StartFailure {
@@ -87,5 +106,13 @@ function startFailure(error: unknown): StartFailure {
     return { code: error.code, message: error.message, details: error.details };
   }
   const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof DatabaseError || isCorrupt(error)) {
+    return { code: 'store_damaged', message, details: {} };
+  }
   return { code: 'failed', message: `the store could not be opened: ${message}`, details: {} };
+}
+
+function isCorrupt(error: unknown): boolean {
+  const code = (error as { errcode?: number } | null)?.errcode ?? 0;
+  return (code & 0xff) === 11;
 }

@@ -8,6 +8,7 @@ import { Worker } from 'node:worker_threads';
 import type { Log } from '../lib/log.ts';
 import type { Job, Outcome } from './batch.ts';
 import { createCalls, failing, unknown } from './calls.ts';
+import { DatabaseError } from './database-error.ts';
 import { MigrationError, type MigrationErrorCode } from './migrate.ts';
 import { StoreError } from './sql.ts';
 
@@ -17,6 +18,8 @@ export type WriterData = {
   transactions_url: string;
   now: number;
   page_limit: number | null;
+  /** Looks for damage before anything else. */
+  check: boolean;
 };
 export type ToWriter = { kind: 'batch'; jobs: Job[] } | { kind: 'close' };
 export type FromWriter =
@@ -26,7 +29,7 @@ export type FromWriter =
   | { kind: 'stray'; message: string }
   | { kind: 'broken'; message: string };
 export type StartFailure = {
-  code: MigrationErrorCode | 'failed';
+  code: MigrationErrorCode | 'store_damaged' | 'failed';
   message: string;
   details: Record<string, string | number>;
 };
@@ -92,7 +95,7 @@ export async function startWriter(data: WriterData, log: Log): Promise<Writer> {
 }
 
 function startError({ code, message, details }: StartFailure): Error {
-  return code === 'failed'
-    ? new StoreError('store_failing', message)
-    : new MigrationError(code, message, details);
+  if (code === 'failed') return new StoreError('store_failing', message);
+  if (code === 'store_damaged') return new DatabaseError(code, message, { why: message });
+  return new MigrationError(code, message, details);
 }

@@ -3,7 +3,15 @@
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -161,6 +169,23 @@ test('damage found while writing is an unknown outcome and the end of the store'
   assert.equal((await failureOf(call)).code, 'outcome_unknown');
   assert.match((await damaged.failed).message, /the file is damaged/);
   await damaged.close();
+});
+
+test('a store that was closed leaves no mark, one that was killed is looked through', async () => {
+  const folder = newFolder();
+  const marker = join(folder, 'store-open');
+  const store = await open(folder);
+  assert.equal(existsSync(marker), true);
+  await store.transact('grow', { id: 'big', bytes: 40_000 });
+  await store.close();
+  assert.equal(existsSync(marker), false);
+  const path = join(folder, 'einsora.db');
+  const pages = readFileSync(path);
+  writeFileSync(path, pages.fill(0xff, 4 * 4096, 4 * 4096 + 200));
+  await (await open(folder)).close();
+  writeFileSync(marker, '');
+  await assert.rejects(open(folder), { code: 'store_damaged' });
+  assert.equal(existsSync(marker), true, 'the next start looks again');
 });
 
 test('a file that is no database refuses to open, and the process goes on', async () => {

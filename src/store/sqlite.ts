@@ -6,11 +6,11 @@
  * lock on a data folder is the system's and dies with the process. Who opens a store holds the
  * lock.
  */
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemClock } from '../lib/clock.ts';
-import { isErrno, syncFolder } from '../lib/files.ts';
+import { isErrno, syncFolder, writeDurably } from '../lib/files.ts';
 import { type Log, silentLog } from '../lib/log.ts';
 import { createQueue, runQuery } from './reader.ts';
 import { type Store, StoreError, type TransactionTable } from './sql.ts';
@@ -23,6 +23,9 @@ const oldest_sqlite = [3, 51, 3];
  * Short, for the wait stops everything else here; only a recovery or a closing writer causes one.
  */
 const read_timeout_ms = 100;
+
+/** There while the store is open: the next one looks at every page where it finds it. */
+const open_marker = 'store-open';
 
 export type SqliteOptions<Table extends TransactionTable> = {
   folder: string;
@@ -37,7 +40,8 @@ export type SqliteOptions<Table extends TransactionTable> = {
 
 /**
  * Opens `<folder>/einsora.db`, creating or migrating it. Throws MigrationError (`data_dir_newer`,
- * `migration_changed`, `migration_failed`) or StoreError `store_failing`.
+ * `migration_changed`, `migration_failed`), DatabaseError `store_damaged` or StoreError
+ * `store_failing`. A store that was not closed is looked through first.
  */
 export async function openSqliteStore<Table extends TransactionTable>(
   options: SqliteOptions<Table>,
@@ -53,16 +57,25 @@ export async function openSqliteStore<Table extends TransactionTable>(
   const { transactions_url, transactions } = options;
   const now = systemClock.now();
   const page_limit = options.page_limit ?? null;
-  const data = { path, transactions_url, now, page_limit };
+  const marker = join(options.folder, open_marker);
+  // Left behind by a process that did not come to close the store.
+  const check = existsSync(marker);
+  if (!check) writeDurably(marker, '');
+  const data = { path, transactions_url, now, page_limit, check };
   const writer = await startWriter(data, options.log ?? silentLog);
   const connection = new DatabaseSync(path, { readOnly: true, timeout: read_timeout_ms });
   const statements = cacheStatements(connection);
   const enqueue = createQueue();
   let closed: Promise<void> | null = null;
+  let broken = false;
+  void writer.failed.then(() => {
+    broken = true;
+  });
 
   async function close(): Promise<void> {
     await enqueue(async () => connection.close());
     await writer.close();
+    if (!broken) rmSync(marker, { force: true });
   }
 
   return {
