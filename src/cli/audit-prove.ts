@@ -1,9 +1,10 @@
 /**
- * `einsora audit export` and `verify`: the sealed log as a file, and whether it is as it was sealed.
+ * `einsora audit export` and `verify`: the sealed log as a file, and whether it is as it was
+ * sealed.
  *
  * Invariants: an export of the same seals is the same text, byte for byte; the check happens here,
- * not at the control plane, which would be judging itself; with `--key` and `--anchors` from another
- * place, not even who owns the control plane can rewrite what was anchored.
+ * not at the control plane, which would be judging itself; with `--key` and `--anchors` from
+ * another place, not even who owns the control plane can rewrite what was anchored.
  */
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import {

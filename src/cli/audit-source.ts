@@ -1,5 +1,5 @@
 /**
- * Where a sealed log is read from: a control plane, page by page, or an exported file, line by line.
+ * Where a sealed log is read from: a control plane, page by page, or an exported file, by lines.
  *
  * Invariants: both are given in the same form and order; memory holds one page, not the log; what
  * is no export, or was cut off, is said before anything is called proved.

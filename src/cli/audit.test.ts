@@ -144,7 +144,7 @@ test('erase forgets a name, and says how many rows; a tenant admin may not', asy
   assert.equal((await ask(rig, 'DELETE', '/v1/activity/users/adm', { token })).status, 403);
 });
 
-test("a tenant admin reads their own tenant's log, an operator any, nobody else's looks like none", async () => {
+test("a tenant admin reads the log of their tenant, an operator any; another looks like none", async () => {
   await addTenant(rig.store, 'other', 'tenant-2');
   const eve = { tenant_id: 'tenant-2', name: 'eve', role: 'tenant-admin' } as const;
   const { token, user_id } = await addUser(rig.store, rig.random, eve);

@@ -32,6 +32,6 @@ export function attemptOf(deps: Deps, c: Context<ApiEnv>, via: Action['via']): A
 }
 
 /** What the client called it; null where that is long, or anything but letters, digits, `._-`. */
-export function clientRequestId(header: string | undefined): string | null {
-  return header !== undefined && /^[A-Za-z0-9._-]{1,64}$/.test(header) ? header : null;
+export function clientRequestId(header: string | string[] | undefined): string | null {
+  return typeof header === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(header) ? header : null;
 }
