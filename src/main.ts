@@ -9,6 +9,7 @@ import { asCliError } from './cli/cli-error.ts';
 import { addAudit } from './cli/commands/audit.ts';
 import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
 import { addSecrets } from './cli/commands/secrets.ts';
+import { addUsage } from './cli/commands/usage.ts';
 import { type Environment, loadConfig } from './cli/config.ts';
 import { exitCode } from './cli/exit-codes.ts';
 import { type Context, type Io, processIo } from './cli/io.ts';
@@ -65,6 +66,7 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addPlace(program, go);
   addSecrets(program, go);
   addAudit(program, go);
+  addUsage(program, go);
   return program;
 }
 

@@ -2,8 +2,8 @@
  * Reading the ledger: entries of a tenant within a window, page by page.
  *
  * Invariants: what is closed comes in the order of its end, so a page costs what it shows and not
- * what was long ago; an open entry ends, for the reader, where it is proven to have come; each entry
- * is read once when the open ones are read first and repeats of them are left out.
+ * what was long ago; an open entry ends, for the reader, where it is proven to have come; each
+ * entry is read once when the open ones are read first and repeats of them are left out.
  */
 import { limits } from '../contract/limits.ts';
 import type { UsageEntry } from '../core/usage.ts';

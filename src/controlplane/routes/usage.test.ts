@@ -3,7 +3,16 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addTenant, addUser, ask, createRig, type Rig, select } from '../../../test/lib/rig.ts';
+import {
+  addTenant,
+  addUser,
+  ask,
+  createRig,
+  endpointSpec,
+  type Rig,
+  select,
+} from '../../../test/lib/rig.ts';
+import { makeId } from '../../core/ids.ts';
 
 const hour = 3600_000;
 type Item = { key: string; name: string; metered_ms: number; held_ms: number; cpu_hours: number };
@@ -26,19 +35,16 @@ async function book(
   number: number,
 ): Promise<void> {
   const { tenant_id, machine_id } = rig.ids;
-  const id = `w${number}`.padEnd(26, '0');
   const began = rig.clock.now();
   const tenant = who.tenant_id ?? tenant_id;
+  const id = makeId(number, rig.random.bytes(10));
   const write = (text: string, params: (string | number | null)[]) =>
     rig.store.transact('write', { text, params });
-  await write(
-    `insert into workloads (id, tenant_id, creator_id, name, kind, spec, state, intent, park_cause,
-       details, revision, run_epoch, event_number, event_at, attempts, not_before, created_at,
-       state_since, ask)
-     values ($1, $2, $3, $4, 'endpoint', '{}', 'deleted', 'deleted', 'none', '{}', 1, 1, 1, 0, 0,
-       0, 0, 0, '')`,
-    [id, tenant, who.user_id, `name-${number}`],
-  );
+  await rig.store.transact('launchWorkload', {
+    ...{ id, tenant_id: tenant, creator_id: who.user_id, name_is_free: false },
+    ...{ spec: endpointSpec({ name: `name-${number}` }), now: began, idempotency: null },
+    ...{ actor: 'user:ada', request_id: 'r' },
+  });
   await write(
     `insert into runs (workload_id, replica, run_epoch, machine_id, driver, isolation,
        placed_class, wanted, observed, created_at)

@@ -1,0 +1,97 @@
+/**
+ * `einsora usage`: who used how much for how long. Never a price.
+ */
+import type { UsagePage } from '../contract/usage.ts';
+import { withQuery } from './audit.ts';
+import { openClient } from './client.ts';
+import { exitCode } from './exit-codes.ts';
+import type { Context } from './io.ts';
+import { momentOf, momentText } from './moment.ts';
+import { printJson, printTable, say } from './output.ts';
+
+export type UsageOptions = {
+  from?: string;
+  to?: string;
+  by?: UsagePage['group_by'];
+  tenant?: string;
+  json?: boolean;
+};
+
+type Report = Omit<UsagePage, 'next_cursor'>;
+type Item = UsagePage['items'][number];
+
+const page_rows = 200;
+/** Pages read before the rest is left out. */
+const page_limit = 100;
+const hour_ms = 3600_000;
+
+export async function usage(context: Context, options: UsageOptions): Promise<number> {
+  const report = await readReport(context, options);
+  if (options.json) printJson(context, report);
+  else if (report.items.length === 0) {
+    sayWhose(context, report);
+    say(context, 'Nothing was used.');
+  } else {
+    sayWhose(context, report);
+    printReport(context, report);
+  }
+  return exitCode('ok');
+}
+
+async function readReport(context: Context, options: UsageOptions): Promise<Report> {
+  const client = openClient(context);
+  const now = context.io.clock.now();
+  const moment = (text?: string) => (text === undefined ? undefined : momentOf(text, now));
+  const { tenant, by = 'user' } = options;
+  const asked = { from: moment(options.from), to: moment(options.to), group_by: by, tenant };
+  const read = (more: object) =>
+    client.call<UsagePage>('GET', withQuery('/v1/usage', { ...asked, limit: page_rows, ...more }));
+  const { next_cursor, ...report } = await read({});
+  let cursor = next_cursor;
+  for (let page = 1; page < page_limit && cursor !== null; page += 1) {
+    // The window of the first page, so that all pages show the same.
+    const next = await read({ from: report.from, to: report.to, cursor });
+    report.items.push(...next.items);
+    cursor = next.next_cursor;
+  }
+  return { ...report, items: inOrder(report.items, by) };
+}
+
+/** Days as they came; of all else what was used most comes first. */
+function inOrder(items: Item[], by: UsagePage['group_by']): Item[] {
+  if (by === 'day') return items;
+  return items.sort((a, b) => b.metered_ms - a.metered_ms || b.held_ms - a.held_ms);
+}
+
+function sayWhose(context: Context, { tenant, from, to }: Report): void {
+  const minutes = (ms: number) => momentText(ms).slice(0, 16);
+  say(context, `Usage of ${tenant} from ${minutes(from)} to ${minutes(to)} (UTC), in hours:`);
+}
+
+const headings = ['METERED', 'HELD', 'CPU', 'GPU', 'MEMORY (GiB)'];
+
+function printReport(context: Context, { items, total, group_by }: Report): void {
+  const rows = [...items, { ...total, key: '', name: 'total' }];
+  const figures = rows.map((row) => [
+    hours(row.metered_ms / hour_ms),
+    hours(row.held_ms / hour_ms),
+    hours(row.cpu_hours),
+    hours(row.gpu_hours),
+    hours(row.memory_gib_hours),
+  ]);
+  const widths = headings.map((heading, column) =>
+    Math.max(heading.length, ...figures.map((row) => row[column]?.length ?? 0)),
+  );
+  const right = (cells: string[]) => cells.map((cell, at) => cell.padStart(widths[at] ?? 0));
+  printTable(
+    context,
+    [group_by.toUpperCase(), ...right(headings)],
+    rows.map((row, at) => [row.name, ...right(figures[at] ?? [])]),
+  );
+}
+
+/** 1.5 gives "1.50"; what is too little to show is not shown as nothing. */
+function hours(value: number): string {
+  if (value > 0 && value < 0.005) return '<0.01';
+  return value === 0 ? '0' : value.toFixed(2);
+}
