@@ -16,7 +16,9 @@ type Block = { depth: number; rounds: number };
 /** Which names each assigned name is made of, and which of them twice. */
 type Assignments = Map<string, { parts: Set<string>; doubled: Set<string> }>;
 
-const openers = new Set(['for', 'if', 'macro', 'call', 'filter', 'block', 'autoescape', 'with']);
+const openers = new Set(
+  'for if macro call filter block autoescape with generation trans raw'.split(' '),
+);
 const joiners = new Set(['+', '~']);
 /** Words that end a chain of joined text. */
 const chain_ends = new Set(['if', 'else', 'and', 'or', 'in', 'is', 'not']);
@@ -37,7 +39,9 @@ export function checkTemplate(template: string): void {
 function trackBlocks(blocks: Block[], name: string, tokens: readonly JinjaToken[], rounds: number) {
   const opens = openers.has(name) || (name === 'set' && !tokens.some(({ text }) => text === '='));
   if (opens) blocks.push({ depth: 1, rounds: name === 'for' ? Math.max(1, rounds) : 1 });
-  else if (name.startsWith('end')) blocks.pop();
+  // What ends no block known here must not seem to end the one around it.
+  else if (name === 'endset' || (name.startsWith('end') && openers.has(name.slice(3))))
+    blocks.pop();
   // The engine reads an `elif` as an `if` inside the one before.
   const last = blocks.at(-1);
   if (name === 'elif' && last) last.depth += 1;

@@ -52,9 +52,10 @@ const number_bytes = 400;
 export class JsonCursor {
   /** Where the next byte lies in the bytes given. */
   at = 0;
+  /** How many values were read. */
+  values = 0;
   readonly #bytes: Buffer;
   readonly #options: JsonOptions;
-  #values = 0;
 
   constructor(bytes: Buffer, options: JsonOptions) {
     this.#bytes = bytes;
@@ -104,8 +105,8 @@ export class JsonCursor {
 
   value(depth = 0): JsonValue {
     must(depth <= this.#options.depth, 'json_depth');
-    this.#values += 1;
-    must(this.#values <= this.#options.values, 'json_size', () => 'It has too many values.');
+    this.values += 1;
+    must(this.values <= this.#options.values, 'json_size', () => 'It has too many values.');
     const byte = this.peek();
     if (byte === json_byte.quote) return this.string();
     if (byte === json_byte.open_object) return this.#object(depth);

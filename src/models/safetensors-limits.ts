@@ -18,7 +18,8 @@ export const safetensors_limits = {
   metadata_entries: 4096,
   /** `config.json`, an index, a tokenizer's settings. */
   document_bytes: 16 << 20,
-  document_values: 1 << 20,
+  /** Of an index, or of all settings together; the largest index has about 200,000. */
+  document_values: 1 << 19,
   document_depth: 64,
   /** Files and folders of one model. */
   folder_entries: 10_000,

@@ -10,7 +10,7 @@ import { must } from './validate-refusal.ts';
 
 /** The tensors that each file must hold, by the file's name. */
 export async function readIndex(path: string): Promise<Map<string, Set<string>>> {
-  const document = await readObject(path);
+  const document = await readObject(path, { values: limits.document_values });
   const map = document.get('weight_map');
   must(map instanceof Map && map.size > 0, 'index', () => 'It has no "weight_map".');
   const metadata = document.get('metadata');
@@ -49,19 +49,23 @@ export async function readText(path: string, limit: number): Promise<Buffer> {
   }
 }
 
+/** How many values may still be read from the files of one model. */
+export type Budget = { values: number };
+
 /** A JSON file whose content is one object. */
-export async function readObject(path: string): Promise<JsonObject> {
+export async function readObject(path: string, budget: Budget): Promise<JsonObject> {
   const bytes = await readText(path, limits.document_bytes);
   const cursor = new JsonCursor(bytes, {
     end_rule: 'json_syntax',
     whole_numbers: false,
     depth: limits.document_depth,
-    values: limits.document_values,
+    values: budget.values,
     string_bytes: limits.document_bytes,
   });
   must(cursor.peek() === json_byte.open_object, 'json_syntax', () => 'It is no object.');
   const value = cursor.value();
   must(cursor.peek() === undefined, 'json_syntax', () => 'Something follows its end.');
   must(value instanceof Map, 'json_syntax');
+  budget.values -= cursor.values;
   return value;
 }

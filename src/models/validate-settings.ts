@@ -4,10 +4,11 @@
  * Invariants: no setting that makes a Python engine import code of the model passes, wherever it
  * stands; every chat template obeys the rules for those in GGUF files.
  */
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { gguf_limits } from './gguf-limits.ts';
 import { checkTemplate } from './gguf-template.ts';
 import type { JsonObject, JsonValue } from './json-cursor.ts';
+import { safetensors_limits as limits } from './safetensors-limits.ts';
 import { readObject, readText } from './validate-index.ts';
 import { must } from './validate-refusal.ts';
 
@@ -22,8 +23,8 @@ export type ModelSettings = {
 /** `auto_map` names the model's own Python classes; the others switch them on. */
 const code_settings = ['auto_map', 'trust_remote_code', 'custom_pipelines'];
 
-/** The vocabulary itself is large and holds no settings. */
-const passed_over = /^(tokenizer|vocab|added_tokens|special_tokens_map)\.json$|\.index\.json$/i;
+/** What holds settings; a vocabulary is large and holds none. */
+const holds_settings = /config[^/]*\.json$|template[^/]*\.json$/i;
 
 export async function checkSettings(
   folder: string,
@@ -32,6 +33,7 @@ export async function checkSettings(
 ): Promise<ModelSettings> {
   let config: JsonObject = new Map();
   let chat_template = false;
+  const budget = { values: limits.document_values };
   for (const name of names) {
     const path = join(folder, name);
     looking(path);
@@ -39,8 +41,8 @@ export async function checkSettings(
       checkTemplateBytes(await readText(path, gguf_limits.template_bytes));
       chat_template = true;
     }
-    if (!/\.json$/i.test(name) || passed_over.test(basename(name))) continue;
-    const document = await readObject(path);
+    if (!holds_settings.test(name)) continue;
+    const document = await readObject(path, budget);
     refuseCode(document);
     if (name === 'config.json') config = document;
     for (const template of templatesOf(document.get('chat_template'))) {

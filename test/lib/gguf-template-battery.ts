@@ -36,6 +36,11 @@ export function badTemplates(): [name: string, rule: string, bytes: Buffer][] {
       withTemplate('{% for i in range(1000) %}'.repeat(3) + '{% endfor %}'.repeat(3)),
     ],
     [
+      'loops in loops, hidden by an end of nothing',
+      'template_range',
+      withTemplate('{% for i in range(1000) %}{% endnothing %}'.repeat(3)),
+    ],
+    [
       'text doubled 40 times',
       'template_repeat',
       withTemplate("{% set s = 'a' %}{% for i in range(40) %}{% set s = s ~ s %}{% endfor %}"),

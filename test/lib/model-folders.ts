@@ -187,8 +187,16 @@ function surroundings(): ModelFolder[] {
     folder('settings nested deep', 'json_depth', { 'config.json': deep }),
     folder('settings that are no JSON', 'json_syntax', { 'config.json': '<html>' }),
     folder('settings of 17 MB', 'json_size', { 'config.json': ' '.repeat(17 << 20) }),
-    folder('settings of 2 million values', 'json_size', {
+    folder('settings of a million values', 'json_size', {
       'config.json': `{"a":[${'0,'.repeat(1 << 20)}0]}`,
+    }),
+    folder('settings of a million values in ten files', 'json_size', {
+      ...Object.fromEntries(
+        Array.from({ length: 10 }, (_, index) => [
+          `${index}_config.json`,
+          `{"a":[${'0,'.repeat(100_000)}0]}`,
+        ]),
+      ),
     }),
     folder('a template that loops', 'template_number', template(looping)),
     folder(
