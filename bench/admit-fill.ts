@@ -61,11 +61,12 @@ export async function addMachines({ store, write, who }: Filled, count: number):
     await store.transact('addMachine', { id, tenant_id, name, region: 'local', now: 0 });
     const cores = 2 ** (1 + (index % 4));
     const inventory = inventoryOf(name, cores);
-    const { offered } = inventory;
-    await store.transact('greetMachine', {
-      ...{ machine_id: id, boot_id: 'boot', name, offered, now: systemClock.now() },
-      inventory: JSON.stringify(inventory),
-    });
+    const { cpu_millis, memory_bytes, disk_bytes } = inventory.offered;
+    await write(
+      `update machines set cpu_millis = $2, memory_bytes = $3, disk_bytes = $4, inventory = $5,
+         inventory_revision = 1 where id = $1`,
+      [id, cpu_millis, memory_bytes, disk_bytes, JSON.stringify(inventory)],
+    );
   }
   await write("update machines set sharing = 'community'");
 }

@@ -5,6 +5,7 @@
 import type { AuthRow } from './auth.ts';
 import { accountRoutes } from './routes/accounts.ts';
 import { activityRoutes } from './routes/activity.ts';
+import { eventRoutes } from './routes/events.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
 import { quotaRoutes } from './routes/quotas.ts';
@@ -21,6 +22,7 @@ export const routes = {
   ...invitationRoutes,
   ...tokenRoutes,
   ...workloadRoutes,
+  ...eventRoutes,
   ...keyRoutes,
   ...machineRoutes,
   ...secretRoutes,

@@ -2,6 +2,7 @@
  * What the API's handlers are given.
  */
 
+import type { ModelSync } from '../backends/agent/models.ts';
 import type { Presence } from '../backends/agent/presence.ts';
 import type { Backend } from '../backends/backend.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -11,7 +12,9 @@ import type { ActivityLog } from './activity.ts';
 import type { Proofs } from './auth/proofs.ts';
 import type { Revocations } from './auth/revocations.ts';
 import type { SignIns } from './auth/sign-ins.ts';
+import type { Live } from './live.ts';
 import type { MachineViews } from './machine-views.ts';
+import type { ModelSources } from './model-sources.ts';
 import type { Secrets } from './secrets.ts';
 import type { ViewDeps } from './workload-views.ts';
 
@@ -21,6 +24,7 @@ export type ApiDeps = ViewDeps & {
   random: Random;
   presence: Presence;
   machines: MachineViews;
+  live: Live;
   backend: Backend;
   proofs: Proofs;
   signIns: SignIns;
@@ -38,4 +42,9 @@ export type ApiDeps = ViewDeps & {
   wakeAgents: () => void;
   /** Size of a regular file on the control plane's machine (Solo), or null. */
   fileBytes: (path: string) => number | null;
+  /** What hubs and servers say of models. */
+  models: ModelSources;
+  hub_url: string;
+  /** What machines say of theirs. */
+  modelSync: Pick<ModelSync, 'progressOf' | 'freeBytes'>;
 };

@@ -29,6 +29,7 @@ import { tenantRoutes } from './routes/accounts-tenants.ts';
 import { sessionRoutes, tokenRoutes } from './routes/accounts-tokens.ts';
 import { invitationRoutes, userRoutes } from './routes/accounts-users.ts';
 import { activityRoutes } from './routes/activity.ts';
+import { eventRoutes } from './routes/events.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
 import { quotaRoutes } from './routes/quotas.ts';
@@ -38,7 +39,14 @@ import { workloadRoutes } from './routes/workloads.ts';
 import { storeRefusal } from './store-refusal.ts';
 
 /** What the server hands to the API with each request. */
-export type RequestFacts = { request_id: string; log: Log };
+export type RequestFacts = {
+  request_id: string;
+  log: Log;
+  /** Ends the connection, whatever is still to be sent. */
+  hangUp?: () => void;
+  /** The answer is held open: it no longer counts among the requests that are served at once. */
+  holds?: () => void;
+};
 export type ApiEnv = {
   Bindings: { facts: RequestFacts };
   Variables: { principal: Principal; route: RouteName; target: string | null };
@@ -74,6 +82,7 @@ export function createApi(deps: ApiDeps): Api {
   tokenRoutes(app, deps);
   sessionRoutes(app, deps);
   workloadRoutes(app, deps);
+  eventRoutes(app, deps);
   keyRoutes(app, deps);
   machineRoutes(app, deps);
   secretRoutes(app, deps);

@@ -17,7 +17,8 @@ import type { Clock } from '../lib/clock.ts';
 import { isErrno } from '../lib/files.ts';
 import type { Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
-import type { Api } from './api.ts';
+import { clientRequestId } from './action.ts';
+import type { Api, RequestFacts } from './api.ts';
 import { isOwnHost } from './hosts.ts';
 import { servePage } from './page.ts';
 
@@ -75,7 +76,7 @@ async function listenOn(port: number, deps: ServerDeps): Promise<Listening> {
   };
 }
 
-type Facts = { request_id: string; log: Log };
+type Facts = Required<RequestFacts>;
 type Serve = (request: IncomingMessage, response: ServerResponse, facts: Facts) => void;
 
 function open(deps: ServerDeps, bound: { port: number }): Server {
@@ -83,16 +84,26 @@ function open(deps: ServerDeps, bound: { port: number }): Server {
   const serve = route(deps);
   return createServer(server_options, (request, response) => {
     const request_id = makeId(deps.clock.now(), deps.random.bytes(10));
-    const facts = { request_id, log: deps.log.child({ request_id }) };
+    let counts = true;
+    const uncount = () => {
+      if (counts) open_requests -= 1;
+      counts = false;
+    };
+    const facts: Facts = {
+      ...{ request_id, log: deps.log.child({ request_id }), holds: uncount },
+      hangUp: () => void response.destroy(),
+    };
     const began = deps.clock.monotonic();
     harden(response, request_id);
     open_requests += 1;
     response.once('close', () => {
-      open_requests -= 1;
+      uncount();
       const duration_ms = Math.round(deps.clock.monotonic() - began);
       const { method } = request;
       const path = pathOf(request);
-      facts.log.info({ method, path, status: response.statusCode, duration_ms }, 'request');
+      const client_request_id = clientRequestId(request.headers['x-request-id']);
+      const { statusCode: status } = response;
+      facts.log.info({ method, path, status, duration_ms, client_request_id }, 'request');
     });
     if (!isOwnHost(request, bound.port)) {
       return refuse(response, new EinsoraError('wrong_host'), request_id);

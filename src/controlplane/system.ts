@@ -33,7 +33,7 @@ import { createController } from './controller.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { createLive } from './live.ts';
 import { createMachineViews } from './machine-views.ts';
-import { openStore, prepareFolder } from './open-store.ts';
+import { openStore, prepareFolder, shownDatabase } from './open-store.ts';
 import { createQueueView } from './queue-view.ts';
 import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
@@ -62,6 +62,8 @@ export type System = {
   ipv6: boolean;
   /** Names of the workloads that go on without it. */
   runningNames(): Promise<string[]>;
+  /** Address of the Postgres database, without its password; null for a file. */
+  database: string | null;
   /** The in-process agent of this machine. */
   agent: Agent;
   /** A link that signs one browser in, once. */
@@ -107,6 +109,7 @@ async function start(options: SystemOptions): Promise<System> {
   });
   return {
     ...serving,
+    database: await shownDatabase(options.database_url),
     runningNames: () => store.read(listRunningNames, {}),
     failed: store.failed,
     signInLink: async () => {

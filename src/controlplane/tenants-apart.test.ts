@@ -40,7 +40,7 @@ async function given(
       ...{ tenant_id: 'other', name: 'eve', role: 'tenant-admin' },
     });
     const machine_id = rig.ids.machine_id;
-    await rig.sync.hello(machine_id, { boot_id: 'b', inventory: words });
+    await rig.sync.hello(machine_id, { boot_id: 'b', hello_id: 'h', known: null, inventory: words });
     const text = 'update machines set sharing = $1 where id = $2';
     await rig.store.transact('write', { text, params: [sharing, machine_id] });
     rig.startController();
@@ -74,7 +74,8 @@ async function eveSees(rig: Rig, token: string): Promise<{ text: string; state: 
 for (const sharing of sharings) {
   for (const driver of drivers) {
     const may = mayRun('community', driver, sharing);
-    test(`a ${sharing} machine with ${driver}: another tenant ${may ? 'runs' : 'does not run'} there`, () =>
+    const what = may ? 'runs' : 'does not run';
+    test(`${sharing} with ${driver}: another tenant ${what} there`, () =>
       given(inventory(driver), sharing, async (rig, eve) => {
         const { text, state } = await eveSees(rig, eve);
         assert.equal(state, may ? 'provisioning' : 'queued');

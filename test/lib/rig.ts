@@ -17,7 +17,9 @@ import type { ApiDeps } from '../../src/controlplane/api-deps.ts';
 import { createProofs } from '../../src/controlplane/auth/proofs.ts';
 import { createRevocations } from '../../src/controlplane/auth/revocations.ts';
 import { createSignIns } from '../../src/controlplane/auth/sign-ins.ts';
+import { numberChanges } from '../../src/controlplane/changes.ts';
 import { type Controller, createController } from '../../src/controlplane/controller.ts';
+import { createLive } from '../../src/controlplane/live.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
 import { openSecrets } from '../../src/controlplane/secrets.ts';
@@ -282,16 +284,18 @@ export async function createRig(options: { kind?: StoreKind; wrap?: Wrap } = {})
   const uses = async () => [];
   const shared = { store: einsora, clock, random, log, data_dir: folder };
   const proofs = createProofs(shared);
+  const revocations = createRevocations(clock);
+  const changes = await numberChanges(einsora);
+  const live = createLive({ store: einsora, changes, presence, revocations, clock, log });
   const apiDeps: ApiDeps = {
     ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
-    ...{ machines, queue },
+    ...{ machines, queue, live, revocations },
     proofs,
     activity: openActivityLog({ ...shared, store_uuid: 'rig' }),
     signIns: createSignIns({
       ...{ store: einsora, clock, random, pepper: proofs.pepper },
       cost: { memory_kib: 64, passes: 1 },
     }),
-    revocations: createRevocations(clock),
     secrets: await openSecrets(shared),
     backend: idle_backend,
     gateway_url: () => 'http://localhost:4600/v1',
@@ -317,6 +321,7 @@ export async function createRig(options: { kind?: StoreKind; wrap?: Wrap } = {})
       return made;
     },
     async close() {
+      await live.close();
       sync.close();
       for (const one of controllers) await one.stop();
       await opened.close();
@@ -369,7 +374,10 @@ export async function ask(
       : { body: typeof how.body === 'string' ? how.body : JSON.stringify(how.body) }),
   });
   const response = await rig.api.fetch(request, { facts });
-  const text = await response.text();
+  // A stream that stays open has no text to wait for.
+  const is_held = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+  if (is_held) await response.body?.cancel();
+  const text = is_held ? '' : await response.text();
   const is_json = response.headers.get('content-type')?.startsWith('application/json');
   const { status, headers } = response;
   return { status, headers, text, body: is_json ? (JSON.parse(text) as Body) : {} };

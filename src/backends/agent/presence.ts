@@ -13,17 +13,22 @@ import type { Clock } from '../../lib/clock.ts';
 export type Presence = {
   heard(machine_id: string): void;
   isOnline(machine_id: string): boolean;
+  /** Heard of by this process within the last lease: an agent of it lives somewhere. */
+  isHeard(machine_id: string): boolean;
   /** Wall-clock time of the last word, or null. */
   lastHeardAt(machine_id: string): number | null;
   setStages(run: RunKey, stages: Stage[]): void;
   stages(run: RunKey): Stage[];
   forget(run: RunKey): void;
+  /** Calls `seen` whenever stages change. Returns the undoing. */
+  watchStages(seen: (run: RunKey, stages: Stage[]) => void): () => void;
 };
 
 export function createPresence(clock: Clock): Presence {
   const began = clock.monotonic();
   const heard = new Map<string, { at: number; monotonic: number }>();
   const stages = new Map<string, Stage[]>();
+  const watchers = new Set<(run: RunKey, stages: Stage[]) => void>();
   return {
     heard: (machine_id) =>
       void heard.set(machine_id, { at: clock.now(), monotonic: clock.monotonic() }),
@@ -31,9 +36,22 @@ export function createPresence(clock: Clock): Presence {
       const last = heard.get(machine_id)?.monotonic ?? began;
       return clock.monotonic() - last < limits.machine_lease_ms;
     },
+    isHeard: (machine_id) => {
+      const last = heard.get(machine_id)?.monotonic;
+      return last !== undefined && clock.monotonic() - last < limits.machine_lease_ms;
+    },
     lastHeardAt: (machine_id) => heard.get(machine_id)?.at ?? null,
-    setStages: (run, value) => void stages.set(runName(run), value),
+    setStages(run, value) {
+      const name = runName(run);
+      const is_news = JSON.stringify(stages.get(name) ?? []) !== JSON.stringify(value);
+      stages.set(name, value);
+      if (is_news) for (const seen of watchers) seen(run, value);
+    },
     stages: (run) => stages.get(runName(run)) ?? [],
     forget: (run) => void stages.delete(runName(run)),
+    watchStages(seen) {
+      watchers.add(seen);
+      return () => void watchers.delete(seen);
+    },
   };
 }
