@@ -3,7 +3,7 @@
  * short patience: ended, proven gone, and the reason told.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -23,6 +23,8 @@ import { systemRandom } from '../../src/lib/random.ts';
 import { createLlamaCpp } from '../../src/runtimes/llama-cpp.ts';
 import type { Runtime } from '../../src/runtimes/runtime.ts';
 import { newRun } from '../contracts/driver.ts';
+import { changed } from '../lib/gguf-changes.ts';
+import { entry } from '../lib/gguf-writer.ts';
 import { writeKnownAnswerModel } from '../lib/known-answer.ts';
 import { nativeHarness } from '../lib/native-harness.ts';
 import { needs, testBwrap } from '../lib/parts.ts';
@@ -69,12 +71,13 @@ async function withRun(
   runtime: Runtime,
   memory_bytes: number,
   work: (trial: Trial) => Promise<void>,
+  write: (path: string) => void = writeKnownAnswerModel,
 ): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'einsora-patience-'));
   await using harness = nativeHarness();
   const { driver } = harness;
   const model = join(folder, 'known.gguf');
-  writeKnownAnswerModel(model);
+  write(model);
   const bwrap: EndpointDeps['bwrap'] = {
     find: () => testBwrap.find(),
     async install() {
@@ -95,7 +98,8 @@ async function withRun(
   const run = newRun();
   const sizes = { cpu_millis: 1000, memory_bytes, context_length: 256, parallel: 1 };
   const spec = { kind: 'endpoint' as const, name: 'known', model, ...sizes };
-  const desired = { ...run, action: 'run' as const, driver: driver.name, spec };
+  const standing = { begun: false, trust: 'owner' as const };
+  const desired = { ...run, ...standing, action: 'run' as const, driver: driver.name, spec };
   const local = () => runs.locals().find((one) => runName(one.run) === runName(run));
   try {
     runs.carryOut([{ step: 'bring-up', desired }]);
@@ -168,6 +172,33 @@ test(
       assert.deepEqual([move?.event, move?.code], ['fail', 'engine_never_ready']);
       assert.equal(reported.stages.find(({ state }) => state === 'failed')?.name, 'load');
     });
+  },
+);
+
+/** Two loops within the bounds of the rules, one inside the other by way of a macro. */
+const endless_template =
+  '{% macro inner() %}{% for i in range(99999) %}{{ i % 7 }}{% endfor %}{% endmacro %}' +
+  '{% for j in range(99999) %}{% if inner() | length > 1000000 %}{{ j }}{% endif %}{% endfor %}';
+
+test(
+  'a template that loops while the engine loads is ended by the deadline, as engine_never_ready',
+  needs('llama', 'bwrap', 'cgroup'),
+  () => {
+    const write = (path: string) => {
+      writeFileSync(path, changed(entry.string('tokenizer.chat_template', endless_template)));
+    };
+    return withRun(
+      llama,
+      2 * half_gib,
+      async (trial) => {
+        const { reported, move } = await endOf(trial, false);
+        const stages = reported.stages.map(({ name, state }) => `${name} ${state}`);
+        assert.ok(stages.includes('validate done'), 'no rule can see it');
+        assert.equal(reported.reason, 'engine_never_ready', JSON.stringify(reported));
+        assert.deepEqual([move?.event, move?.code], ['fail', 'engine_never_ready']);
+      },
+      write,
+    );
   },
 );
 
