@@ -26,16 +26,15 @@ export async function numberChanges(store: EinsoraStore): Promise<Changes> {
   const under_way = new Set<number>();
   const listeners: ((outcome: Settled) => void)[] = [];
 
-  const transact: EinsoraStore['transact'] = async (name, args) => {
+  async function transact(name: never, args: never): Promise<never> {
     const change = next;
     next += 1;
     under_way.add(change);
     let outcome: Settled = 'failed';
     try {
-      const numbered = { ...(args as object), change } as unknown as typeof args;
-      const result = await store.transact(name, numbered);
+      const result = await store.transact(name, { ...(args as object), change } as never);
       outcome = 'done';
-      return result;
+      return result as never;
     } catch (error) {
       if (error instanceof StoreError && error.code === 'outcome_unknown') outcome = 'unknown';
       throw error;
@@ -43,7 +42,7 @@ export async function numberChanges(store: EinsoraStore): Promise<Changes> {
       under_way.delete(change);
       for (const listener of listeners) listener(outcome);
     }
-  };
+  }
 
   return {
     store: {

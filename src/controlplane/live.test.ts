@@ -14,6 +14,7 @@ import {
   type RigStore,
 } from '../../test/lib/rig.ts';
 import { limits } from '../contract/limits.ts';
+import type { Stage } from '../contract/workloads.ts';
 import { makeId } from '../core/ids.ts';
 import { createGateway } from '../gateway/gateway.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -233,10 +234,10 @@ test('stages and machines are told as they change', () =>
     const workload_id = await launch(served, 'ours');
     await ada.until((heard) => heard.some((one) => one.type === 'machine'));
     const run = { workload_id, replica: 0, run_epoch: 1 };
-    const stage = {
-      ...{ name: 'model', state: 'running', duration_ms: 5 },
-      ...{ done_bytes: 1, total_bytes: 2, note: null },
-    } as const;
+    const stage: Stage = {
+      ...({ name: 'model', state: 'running' } as const),
+      ...{ duration_ms: 5, done_bytes: 1, total_bytes: 2, note: null },
+    };
     served.rig.presence.setStages(run, [stage]);
     await ada.until((heard) => heard.some((one) => one.type === 'stages'));
     served.online.set(served.rig.ids.machine_id, false);

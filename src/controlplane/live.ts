@@ -185,8 +185,9 @@ async function missed(
   until: ChangeCursor,
 ): Promise<string[]> {
   const reset = eventText({ type: 'reset', data: { why: 'too_long_ago' } }, null);
-  let after = readCursor(last_event_id);
-  if (after === null || after.change > until.change) return [reset];
+  const from = readCursor(last_event_id);
+  if (from === null || from.change > until.change) return [reset];
+  let after: ChangeCursor = from;
   const texts: string[] = [];
   const { tenant_id } = principal;
   for (;;) {
@@ -206,8 +207,8 @@ async function tellChanges(context: Context): Promise<void> {
   for (;;) {
     const below = changes.settledBelow();
     const args = { after: context.told, below, tenant_id: null, limit: page_rows };
-    const rows = await store.read(listChanges, args);
-    const last: ChangeRow | undefined = rows.at(-1);
+    const rows: ChangeRow[] = await store.read(listChanges, args);
+    const last = rows.at(-1);
     context.told = last === undefined || rows.length < page_rows ? lastOf(below) : cursorOf(last);
     for (const row of rows) {
       let text: string | null = null;
