@@ -1,0 +1,37 @@
+/**
+ * What the matrix needs to know of each route beyond its own row: how to ask for something that is
+ * there, and who reaches what is not their own.
+ *
+ * A route without a case fails the matrix.
+ */
+import type { RouteName } from '../../src/contract/routes.ts';
+import { accountCases } from './account-cases.ts';
+import { workloadCases } from './workload-cases.ts';
+import type { Person, Place, World } from './world.ts';
+
+/** Whose object is asked for. */
+export type Owner = { place: Place; person: Person };
+
+export type Asked = {
+  path?: Record<string, string>;
+  query?: Record<string, string>;
+  body?: unknown;
+  headers?: Record<string, string>;
+  /** How the object is called in path, query or body. */
+  object?: string;
+};
+
+export type Case = {
+  ask(world: World, owner: Owner, asking: Person): Promise<Asked>;
+  /**
+   * Whom an object is there for, beside an operator: everybody of its tenant with the route's role,
+   * or its own user and the admins of their tenant. Null: nothing is named.
+   */
+  reach: 'tenant' | 'user' | null;
+  /** Is it there for an operator of another tenant? */
+  operator: boolean;
+  /** Its answer has no end, or it leaves no row although it is no GET: why. */
+  ends_never?: true;
+};
+
+export const cases: Partial<Record<RouteName, Case>> = { ...accountCases, ...workloadCases };

@@ -1,0 +1,58 @@
+/**
+ * Cases of the matrix: workloads, keys, machines, models.
+ */
+import type { RouteName } from '../../src/contract/routes.ts';
+import { ask } from '../lib/rig.ts';
+import type { Asked, Case, Owner } from './cases.ts';
+import type { World } from './world.ts';
+
+const endpoint = { kind: 'endpoint', model: 'smollm2-135m' };
+const plain = (how: Case['ask'] = async () => ({})): Case => ({
+  ask: how,
+  reach: null,
+  operator: false,
+});
+/** Of a tenant, and of nobody outside of it: an operator runs the place, and does not look in. */
+const within = (how: Case['ask']): Case => ({ ask: how, reach: 'tenant', operator: false });
+
+async function launched(world: World, { place }: Owner): Promise<string> {
+  const { token } = place.people.member;
+  const { body, text } = await ask(world.rig, 'POST', '/v1/workloads', { token, body: endpoint });
+  if (typeof body.id !== 'string') throw new Error(text);
+  return body.id;
+}
+
+const workload = (more: Omit<Asked, 'path' | 'object'> = {}) =>
+  within(async (world, owner) => {
+    const id = await launched(world, owner);
+    return { path: { workload: id }, object: id, ...more };
+  });
+
+export const workloadCases: Partial<Record<RouteName, Case>> = {
+  plan: plain(async () => ({ body: endpoint })),
+  launch: plain(async () => ({ body: endpoint })),
+  listWorkloads: plain(),
+  showWorkload: workload(),
+  stopWorkload: workload(),
+  startWorkload: within(async (world, owner) => {
+    const id = await launched(world, owner);
+    const { token } = owner.place.people.member;
+    await ask(world.rig, 'POST', `/v1/workloads/${id}/stop`, { token });
+    return { path: { workload: id }, object: id };
+  }),
+  deleteWorkload: workload(),
+  listEvents: workload(),
+  readLogs: workload(),
+  followEvents: { ...plain(), ends_never: true },
+  createKey: workload({ body: {} }),
+  listKeys: workload(),
+  revokeKey: within(async (world, owner) => {
+    const id = await launched(world, owner);
+    const { token } = owner.place.people.member;
+    const path = `/v1/workloads/${id}/keys`;
+    const { body } = await ask(world.rig, 'POST', path, { token, body: {} });
+    return { path: { workload: id, key_id: String(body.id) }, object: id };
+  }),
+  listMachines: plain(),
+  showCatalog: plain(),
+};
