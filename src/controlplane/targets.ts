@@ -34,7 +34,8 @@ export function createTargets(store: EinsoraStore) {
         ok: true,
         run: { workload_id: row.workload_id, replica, run_epoch },
         machine_id,
-        machine_name: row.machine_name ?? machine_id,
+        // Of another tenant's machine a key is told the class, not the name.
+        machine_name: row.machine_tenant_id === key.tenant_id ? row.machine_name : null,
         placed_class: row.placed_class ?? '',
         name: row.name,
       };

@@ -112,6 +112,8 @@ export type TargetRow = Row & {
   run_epoch: number | null;
   machine_id: string | null;
   machine_name: string | null;
+  /** Whose machine it is. */
+  machine_tenant_id: string | null;
   placed_class: string | null;
   created_at: number;
 };
@@ -120,7 +122,8 @@ export type TargetRow = Row & {
 export const findTarget: Query<{ workload_id: string }, TargetRow | undefined> = (sql, args) =>
   sql.get<TargetRow>(
     `select w.id as workload_id, w.name, w.state, w.created_at, r.replica, r.run_epoch,
-       r.machine_id, r.placed_class, m.name as machine_name, m.region
+       r.machine_id, r.placed_class, m.name as machine_name,
+       m.tenant_id as machine_tenant_id, m.region
      from workloads w
        left join runs r on r.workload_id = w.id and r.run_epoch = w.run_epoch
          and r.ended_at is null and r.ready_at is not null
