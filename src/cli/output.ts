@@ -42,17 +42,25 @@ export function oneLine(text: string): string {
   return plainText(text).replace(/\s+/g, ' ').trim();
 }
 
-/** Rows under upper-case headings. Cells are made plain; empty ones show as a dash. */
-export function printTable(context: Context, headings: string[], rows: string[][]): void {
+/**
+ * Rows under upper-case headings. Cells are made plain; empty ones show as a dash. From the column
+ * `figures_from` on they are figures, which end under each other.
+ */
+export function printTable(
+  context: Context,
+  headings: string[],
+  rows: string[][],
+  figures_from?: number,
+): void {
   const width = context.io.stdout.isTTY ? context.io.stdout.columns || 80 : null;
   const cells = rows.map((row) => row.map((cell) => oneLine(cell) || '-'));
-  for (const line of alignColumns([headings, ...cells])) {
+  for (const line of alignColumns([headings, ...cells], figures_from)) {
     printData(context, width === null ? line : cutTo(line, width));
   }
 }
 
-/** Pads all columns but the last to their widest cell, two spaces between. */
-export function alignColumns(rows: string[][]): string[] {
+/** Pads columns to their widest cell, figures on the left, two spaces between. */
+export function alignColumns(rows: string[][], figures_from = Number.MAX_SAFE_INTEGER): string[] {
   const widths: number[] = [];
   for (const row of rows) {
     for (const [index, cell] of row.entries()) {
@@ -61,7 +69,10 @@ export function alignColumns(rows: string[][]): string[] {
   }
   return rows.map((row) =>
     row
-      .map((cell, index) => cell + ' '.repeat(Math.max(0, (widths[index] ?? 0) - [...cell].length)))
+      .map((cell, index) => {
+        const space = ' '.repeat(Math.max(0, (widths[index] ?? 0) - [...cell].length));
+        return index < figures_from ? cell + space : space + cell;
+      })
       .join('  ')
       .trimEnd(),
   );

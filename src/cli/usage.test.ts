@@ -50,7 +50,7 @@ async function used(name: string, hours: number): Promise<void> {
 
 test('usage is a table in hours, the most first, with a total and no price', async () => {
   const inventory = inventoryOf({ cpu_millis: 8000, memory_bytes: 16 * gib });
-  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', inventory });
+  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', hello_id: 'h', known: null, inventory });
   await used('little', 1);
   await used('much', 20);
   const { code, stdout, stderr } = await run('usage', '--by', 'workload');

@@ -68,26 +68,17 @@ function sayWhose(context: Context, { tenant, from, to }: Report): void {
   say(context, `Usage of ${tenant} from ${minutes(from)} to ${minutes(to)} (UTC), in hours:`);
 }
 
-const headings = ['METERED', 'HELD', 'CPU', 'GPU', 'MEMORY (GiB)'];
-
 function printReport(context: Context, { items, total, group_by }: Report): void {
-  const rows = [...items, { ...total, key: '', name: 'total' }];
-  const figures = rows.map((row) => [
+  const headings = [group_by.toUpperCase(), 'METERED', 'HELD', 'CPU', 'GPU', 'MEMORY (GiB)'];
+  const rows = [...items, { ...total, key: '', name: 'total' }].map((row) => [
+    row.name,
     hours(row.metered_ms / hour_ms),
     hours(row.held_ms / hour_ms),
     hours(row.cpu_hours),
     hours(row.gpu_hours),
     hours(row.memory_gib_hours),
   ]);
-  const widths = headings.map((heading, column) =>
-    Math.max(heading.length, ...figures.map((row) => row[column]?.length ?? 0)),
-  );
-  const right = (cells: string[]) => cells.map((cell, at) => cell.padStart(widths[at] ?? 0));
-  printTable(
-    context,
-    [group_by.toUpperCase(), ...right(headings)],
-    rows.map((row, at) => [row.name, ...right(figures[at] ?? [])]),
-  );
+  printTable(context, headings, rows, 1);
 }
 
 /** 1.5 gives "1.50"; what is too little to show is not shown as nothing. */

@@ -6,8 +6,10 @@ import type { AuthRow } from './auth.ts';
 import { accountRoutes } from './routes/accounts.ts';
 import { activityRoutes } from './routes/activity.ts';
 import { eventRoutes } from './routes/events.ts';
+import { exportRoutes } from './routes/export.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
+import { modelRoutes } from './routes/models.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { tokenRoutes } from './routes/tokens.ts';
@@ -25,9 +27,11 @@ export const routes = {
   ...eventRoutes,
   ...keyRoutes,
   ...machineRoutes,
+  ...modelRoutes,
   ...secretRoutes,
   ...quotaRoutes,
   ...usageRoutes,
+  ...exportRoutes,
   ...activityRoutes,
 } as const;
 

@@ -30,8 +30,10 @@ import { sessionRoutes, tokenRoutes } from './routes/accounts-tokens.ts';
 import { invitationRoutes, userRoutes } from './routes/accounts-users.ts';
 import { activityRoutes } from './routes/activity.ts';
 import { eventRoutes } from './routes/events.ts';
+import { exportRoutes } from './routes/export.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
+import { modelRoutes } from './routes/models.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { usageRoutes } from './routes/usage.ts';
@@ -44,6 +46,8 @@ export type RequestFacts = {
   log: Log;
   /** Ends the connection, whatever is still to be sent. */
   hangUp?: () => void;
+  /** The body was read already, within its limit. */
+  is_bounded?: boolean;
   /** The answer is held open: it no longer counts among the requests that are served at once. */
   holds?: () => void;
 };
@@ -64,7 +68,9 @@ export function createApi(deps: ApiDeps): Api {
       throw new EinsoraError('bad_request', { problem });
     },
   });
-  app.use(bodyLimit({ maxSize: limits.api_body_bytes, onError: tooLarge }));
+  // The server bounds bodies as it reads them; what comes another way is bounded here.
+  const bounded = bodyLimit({ maxSize: limits.api_body_bytes, onError: tooLarge });
+  app.use((c, next) => (c.env.facts.is_bounded ? next() : bounded(c, next)));
   for (const name of Object.keys(routes) as RouteName[]) {
     const route = routes[name];
     app.on(route.method.toUpperCase(), route.getRoutingPath(), async (c, next) => {
@@ -85,9 +91,11 @@ export function createApi(deps: ApiDeps): Api {
   eventRoutes(app, deps);
   keyRoutes(app, deps);
   machineRoutes(app, deps);
+  modelRoutes(app, deps);
   secretRoutes(app, deps);
   quotaRoutes(app, deps);
   usageRoutes(app, deps);
+  exportRoutes(app, deps);
   activityRoutes(app, deps);
   app.notFound((c) => {
     const allow = methodsOf(c.req.path);

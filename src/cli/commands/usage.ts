@@ -20,6 +20,16 @@ export function addUsage(program: Command, go: Go): void {
     .option('--json', json_text)
     .action(go(async (context, options) => (await import('../usage.ts')).usage(context, options)));
   addQuota(program, go);
+  program
+    .command('export')
+    .description('everything recorded about a workload, as one JSON file without its secrets')
+    .argument('<workload>', 'name or id')
+    .option('-o, --output <file>', 'write it there, for you alone')
+    .action(
+      go(async (context, name: string, options) =>
+        (await import('../export.ts')).exportWorkload(context, name, options),
+      ),
+    );
 }
 
 function addQuota(program: Command, go: Go): void {

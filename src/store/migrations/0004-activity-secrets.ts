@@ -30,6 +30,7 @@ create index activity_newest on activity (tenant_id, at, id);
 create index activity_of_request on activity (request_id);
 create index activity_of_user on activity (user_id) where user_id is not null;
 create index activity_unsealed on activity (tenant_id, at, id) where seq is null;
+create index activity_of_target on activity (target) where outcome = 'done';
 create unique index activity_seq on activity (tenant_id, seq) where seq is not null;
 
 create table activity_seals (

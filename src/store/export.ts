@@ -1,0 +1,59 @@
+/**
+ * All that is recorded of one workload, for its export: one section for each table that has rows of
+ * workloads, and the actions of the activity log on it.
+ *
+ * Invariants: one snapshot; rows in the order of their keys, so the same record gives the same
+ * bytes; a table with a `workload_id` that has no section here fails a test.
+ */
+import type { WorkloadRow } from './events.ts';
+import type { Query, Row } from './sql.ts';
+
+export type Section = {
+  rows: Row[] /** Rows that are more than an export holds. */;
+  left_out: number;
+};
+export type WorkloadRecord = { workload: WorkloadRow; sections: Record<string, Section> };
+
+/** By section: its table, and its order. */
+export const exportTables = {
+  events: { table: 'workload_events', order: 'number' },
+  holds: { table: 'holds', order: 'replica, run_epoch, device' },
+  keys: { table: 'endpoint_keys', order: 'created_at, id' },
+  ledger: { table: 'ledger', order: 'started_steady, id' },
+  runs: { table: 'runs', order: 'replica, run_epoch' },
+} as const;
+
+/** Rows of one section. */
+export const export_rows = 10_000;
+
+export const readWorkloadRecord: Query<
+  { workload_id: string; limit: number },
+  WorkloadRecord | undefined
+> = async (sql, args) => {
+  const workload = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
+    args.workload_id,
+  ]);
+  if (workload === undefined) return undefined;
+  const section = async (what: string, from: string, order: string, params: string[]) => {
+    const rows = await sql.all<Row>(
+      `select ${what} from ${from} order by ${order} limit $${params.length + 1}`,
+      [...params, args.limit],
+    );
+    if (rows.length < args.limit) return { rows, left_out: 0 };
+    const all = await sql.get<{ count: number }>(`select count(*) as count from ${from}`, params);
+    return { rows, left_out: (all?.count ?? rows.length) - rows.length };
+  };
+  const sections: Record<string, Section> = {};
+  for (const [name, { table, order }] of Object.entries(exportTables)) {
+    sections[name] = await section('*', `${table} where workload_id = $1`, order, [workload.id]);
+  }
+  // What the log needs to prove itself changes after the fact and is no part of the record.
+  sections.activity = await section(
+    'id, at, user_id, actor, via, request_id, client_request_id, route, target, outcome, details',
+    `activity where tenant_id = $1 and outcome = 'done' and (target = $2 or target in
+       (select 'key:' || id from endpoint_keys where workload_id = $3))`,
+    'at, id',
+    [workload.tenant_id, `workload:${workload.id}`, workload.id],
+  );
+  return { workload, sections };
+};
