@@ -29,7 +29,7 @@ export function hiddenField(key: string, value: unknown): string | null {
 const harmless = /^(?:\d{1,9}(?:\.\d+)?|true|false|null|none|undefined|-.*)$/i;
 
 const vendors: [id: string, pattern: RegExp][] = [
-  ['vendor.anthropic', /sk-ant-[\w-]{16,}/g],
+  ['vendor.sk-ant', /sk-ant-[\w-]{16,}/g],
   ['vendor.openai', /sk-(?!ant-)[\w-]{20,}/g],
   ['vendor.huggingface', /hf_[A-Za-z0-9]{20,}/g],
   ['vendor.github', /(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,})/g],

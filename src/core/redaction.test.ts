@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { systemClock } from '../lib/clock.ts';
 import { seededRandom } from '../lib/random.ts';
 import { type Json, redact } from './redaction.ts';
 import { makeToken, tokenPrefixes } from './token.ts';
@@ -22,7 +23,7 @@ const shapes: [text: string, secret: string, rule: string][] = [
   [`hf_${letters(34)}`, letters(34), 'vendor.huggingface'],
   [`ghp_${letters(36)}`, letters(36), 'vendor.github'],
   [`sk-proj-${letters(40)}`, letters(40), 'vendor.openai'],
-  [`sk-ant-api03-${letters(40)}`, letters(40), 'vendor.anthropic'],
+  [`sk-ant-api03-${letters(40)}`, letters(40), 'vendor.sk-ant'],
   ['AKIAIOSFODNN7EXAMPLE', 'IOSFODNN7', 'vendor.aws'],
   [`AIza${letters(35)}`, letters(35), 'vendor.google'],
   [`xoxb-${letters(24)}`, letters(24), 'vendor.slack'],
@@ -190,9 +191,9 @@ test('no text takes long, however it is made to', () => {
   ];
   for (const part of hostile) {
     const text = part.repeat(Math.ceil(65_536 / part.length));
-    const began = performance.now();
+    const began = systemClock.monotonic();
     redact(text);
-    const took = performance.now() - began;
+    const took = systemClock.monotonic() - began;
     assert.ok(took < 2000, `${JSON.stringify(part)} took ${Math.round(took)} ms`);
   }
 });
