@@ -11,7 +11,7 @@ import { type AuthRow, areas, hasRole, type Role, type Scope } from '../src/cont
 import { type RouteName, routes } from '../src/contract/routes.ts';
 import { makeToken } from '../src/core/token.ts';
 import { addUser } from './lib/rig.ts';
-import { asNothing, isWrite, sameFor, successOf, tell } from './matrix/asking.ts';
+import { asNothing, isWrite, sameFor, successOf, type Told, tell } from './matrix/asking.ts';
 import { type Case, cases, type Owner } from './matrix/cases.ts';
 import { createWorld, type Headers, type Person, type Place, type World } from './matrix/world.ts';
 
@@ -103,10 +103,23 @@ async function meet(name: RouteName, one: Case, { place, person, side }: Meeting
     const told = await tell(rig, name, asked, headers);
     const what = `${who} by ${via}: ${JSON.stringify(told.body)}`;
     assert.equal(told.status, wanted === 'done' ? successOf(name) : wanted, what);
+    if (wanted === 'done' && place !== world.local) namesNobody(told, place, what);
     if (wanted !== 404) continue;
     const nothing = asNothing(asked);
     const none = await tell(rig, name, nothing.asked, world.bearer(person));
     assert.equal(sameFor(told, asked.object ?? ''), sameFor(none, nothing.object), who);
+  }
+}
+
+/** What somebody is shown holds no id and no name of the people of another tenant. */
+function namesNobody(told: Told, own: Place, what: string): void {
+  const text = JSON.stringify(told.body);
+  for (const place of [world.home, world.away, world.local]) {
+    if (place === own) continue;
+    const people = Object.values(place.people).flatMap(({ user_id, name }) => [user_id, name]);
+    for (const word of [place.tenant_id, ...people]) {
+      assert.equal(text.includes(word), false, `${what} names ${word} of ${place.slug}`);
+    }
   }
 }
 

@@ -28,6 +28,24 @@ const workload = (more: Omit<Asked, 'path' | 'object'> = {}) =>
     return { path: { workload: id }, object: id, ...more };
   });
 
+/** A machine of the owner's tenant, for this request alone. */
+async function machineOf(world: World, { place }: Owner): Promise<string> {
+  const { tenant_id } = place;
+  const name = world.fresh();
+  const now = world.rig.clock.now();
+  const machine = { id: world.newId(), tenant_id, name, region: 'local', now };
+  await world.rig.store.transact('addMachine', machine);
+  return name;
+}
+
+const modelFile = within(async (world, owner) => {
+  const { token } = owner.place.people.member;
+  const body = { model: 'smollm2-135m', machine: await machineOf(world, owner) };
+  const pulled = await ask(world.rig, 'POST', '/v1/model-files', { token, body });
+  if (typeof pulled.body.id !== 'string') throw new Error(pulled.text);
+  return { path: { model_file: pulled.body.id }, object: pulled.body.id };
+});
+
 export const workloadCases: Partial<Record<RouteName, Case>> = {
   plan: plain(async () => ({ body: endpoint })),
   launch: plain(async () => ({ body: endpoint })),
@@ -53,6 +71,15 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
     const { body } = await ask(world.rig, 'POST', path, { token, body: {} });
     return { path: { workload: id, key_id: String(body.id) }, object: id };
   }),
+  exportWorkload: workload(),
+  listModelFiles: plain(),
+  pullModelFile: within(async (world, owner) => {
+    const machine = await machineOf(world, owner);
+    return { body: { model: 'smollm2-135m', machine }, object: machine };
+  }),
+  showModelFile: modelFile,
+  validateModelFile: modelFile,
+  removeModelFile: modelFile,
   listMachines: plain(),
   showCatalog: plain(),
 };
