@@ -15,6 +15,7 @@ import { type Driver, DriverError, type RunSpec } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { digest } from '../lib/secret.ts';
 import type { GgufModel } from '../models/gguf.ts';
+import { allShards } from '../models/shards.ts';
 import type { ResolvedModel } from '../models/source.ts';
 import { validateModel } from '../models/validate.ts';
 import type { Runtime } from '../runtimes/runtime.ts';
@@ -50,6 +51,7 @@ export type EndpointDeps = {
     model: string,
     onProgress: (done_bytes: number, total_bytes: number) => void,
     signal: AbortSignal,
+    run: RunKey,
   ): Promise<ResolvedModel>;
   clock: Clock;
   patience: Patience;
@@ -112,9 +114,9 @@ export async function startEndpoint(
   stages.done(engine.engine.label);
 
   stages.begin('model');
-  const model = await deps.resolveModel(spec.model, onProgress, signal);
+  const model = await deps.resolveModel(spec.model, onProgress, signal, run);
   if (!model.ok) return failure(model.code, model.details);
-  stages.done(model.path);
+  stages.done(whereFrom(model));
 
   stages.begin('validate');
   const checked = await validateModel(model.path);
@@ -126,10 +128,12 @@ export async function startEndpoint(
   stages.done(describeModel(checked.model));
 
   stages.begin('start');
+  const parts = checked.model.shard === null ? [model.path] : allShards(model.path);
   const command = deps.runtime.command(engine.engine, {
     spec,
-    model_path: model.path,
-    model_bytes: statSync(model.path).size,
+    model_path: parts[0] ?? model.path,
+    model_parts: parts.slice(1),
+    model_bytes: parts.reduce((sum, part) => sum + statSync(part).size, 0),
     trained_context: checked.model.context_length,
   });
   const { memory_bytes, cpu_millis } = spec;
@@ -253,6 +257,12 @@ async function hasEnded(driver: Driver, run: RunKey): Promise<boolean> {
       entry.run.run_epoch === run.run_epoch,
   );
   return found === undefined || found.state === 'exited';
+}
+
+/** The file, and which revision of its repository it is of. */
+function whereFrom({ path, manifest }: ResolvedModel & { ok: true }): string {
+  const revision = manifest?.revision ?? null;
+  return revision === null ? path : `${path}, revision ${revision.slice(0, 12)}`;
 }
 
 function describeModel(model: GgufModel): string {

@@ -69,6 +69,32 @@ export function packageEnv(env: Environment = process.env): Record<string, strin
   return pick(env, (name) => package_names.has(name) || package_prefixes.test(name));
 }
 
+export type SourceSettings = {
+  /** Of the model hub, without a slash at its end. */
+  hub_url: string;
+  /** Origins that the operator vouches for: models may come from them whatever their address. */
+  trusted_origins: string[];
+  /** What of it cannot be read. */
+  problem: string | null;
+};
+
+const custom_hub = 'https://huggingface.co';
+
+/** Where models may be fetched from. A hub that is named is vouched for. */
+export function sourceSettings(env: Environment = process.env): SourceSettings {
+  const named = nonEmpty(env.EINSORA_HUB_URL);
+  const listed = (env.EINSORA_MODEL_ORIGINS ?? '').split(',').map((text) => text.trim());
+  const texts = [named ?? '', ...listed].filter((text) => text !== '');
+  const bad = texts.find((text) => !/^https?:\/\/[^/?#@]+\/?$/.test(text) || !URL.canParse(text));
+  if (bad !== undefined) {
+    const problem = `${bad.replace(/\/\/[^/]*@/, '//')} is no origin such as https://models.example`;
+    return { hub_url: custom_hub, trusted_origins: [], problem };
+  }
+  const trusted_origins = texts.map((text) => new URL(text).origin);
+  const hub_url = named === null ? custom_hub : new URL(named).origin;
+  return { hub_url, trusted_origins, problem: null };
+}
+
 /** The environment for the program that opens a browser: the desktop session, and no more. */
 export function desktopEnv(env: Environment = process.env): Record<string, string> {
   return pick(env, (name) => desktop_names.test(name));

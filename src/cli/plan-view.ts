@@ -8,7 +8,13 @@ import { alignColumns, oneLine } from './output.ts';
 
 /** The whole plan. Pure: the caller prints it. */
 export function planLines(plan: Plan): string[] {
-  return [...askedLines(plan), ...overLines(plan), ...chosenLines(plan), ...refusedLines(plan)];
+  return [
+    ...askedLines(plan),
+    ...overLines(plan),
+    ...chosenLines(plan),
+    ...downloadLines(plan),
+    ...refusedLines(plan),
+  ];
 }
 
 function askedLines(plan: Plan): string[] {
@@ -59,6 +65,18 @@ function chosenLines(plan: Plan): string[] {
     ['host sees', oneLine(host_sees ?? 'not known')],
   ];
   return ['Chosen:', ...indent(alignColumns(rows))];
+}
+
+/** How much comes, and whether there is room for it. */
+function downloadLines({ download, chosen }: Plan): string[] {
+  if (download === null) return [];
+  const { bytes, file_count, free_bytes, is_here } = download;
+  if (is_here) return ['To fetch: nothing, the machine has it'];
+  const files = file_count === 1 ? '' : ` in ${file_count} files`;
+  const where = chosen === null ? 'the machine' : oneLine(chosen.machine_name);
+  const free = free_bytes === null ? '' : `; ${formatBytes(free_bytes)} free on ${where}`;
+  const full = free_bytes !== null && bytes > free_bytes ? ' (not enough)' : '';
+  return [`To fetch: ${formatBytes(bytes)}${files}${free}${full}`];
 }
 
 function refusedLines(plan: Plan): string[] {

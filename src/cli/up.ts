@@ -13,9 +13,9 @@ import { isErrno, makePrivateFolder, writeDurably } from '../lib/files.ts';
 import { openLog } from '../lib/log.ts';
 import { systemRandom } from '../lib/random.ts';
 import { forgetPage, page_file_ms } from './browser.ts';
-import { reasonError } from './cli-error.ts';
+import { reasonError, usageError } from './cli-error.ts';
 import type { Config } from './config.ts';
-import { packageEnv } from './config.ts';
+import { packageEnv, sourceSettings } from './config.ts';
 import { exitCode } from './exit-codes.ts';
 import { type Io, processIo } from './io.ts';
 import { programVersion } from './version.ts';
@@ -50,6 +50,7 @@ export async function up(
     },
     env: packageEnv(),
     dev: options.dev === true,
+    sources: sourcesOf(),
     clock: systemClock,
     random: systemRandom,
     log: openLog({ level: config.log_level, destination: log_path }),
@@ -72,6 +73,7 @@ export async function up(
   io.stdout.write(`Einsora serves at ${url}\n`);
   say(`  sign in   ${link}`);
   say(`  data      ${data_dir}   log ${log_path}`);
+  if (system.database !== null) say(`  store     ${system.database}`);
   if (!system.ipv6) say('  note      this machine has no IPv6; only 127.0.0.1 is served');
   const opened = options.open && (await io.openPage(link, data_dir));
   const keepPage = opened ? systemClock.after(page_file_ms, () => forgetPage(data_dir)) : () => {};
@@ -92,6 +94,12 @@ export async function up(
   rmSync(place, { force: true });
   say(`\nThe control plane has stopped. ${goingOn(going_on)}`);
   return exitCode('ok');
+}
+
+function sourcesOf() {
+  const { hub_url, trusted_origins, problem } = sourceSettings();
+  if (problem !== null) throw usageError(`EINSORA_HUB_URL or EINSORA_MODEL_ORIGINS: ${problem}`);
+  return { hub_url, trusted_origins };
 }
 
 /** Before anything is written there: the log would make the folder readable for everybody. */

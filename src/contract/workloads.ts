@@ -23,7 +23,7 @@ export const launchSchema = z
       .min(1)
       .max(limits.model_chars)
       .optional()
-      .openapi({ description: 'A catalog name, a file:// URL, or an absolute path.' }),
+      .openapi({ description: 'A catalog name, hf://owner/repo, an https URL, a file:// URL, or a path.' }),
     model_params: z
       .strictObject({
         context_length: z.int().min(16).max(1_048_576).optional(),
@@ -70,6 +70,19 @@ const placementSchema = z.object({
   placed_class: z.string(),
 });
 
+/** What would be fetched before it can run. */
+const downloadSchema = z.object({
+  /** The model's pinned name. */
+  source: z.string(),
+  revision: z.string().nullable(),
+  bytes: z.number(),
+  file_count: z.number(),
+  /** On the disk of the chosen machine, where models are kept; null where it is not known. */
+  free_bytes: z.number().nullable(),
+  /** The chosen machine has it already. */
+  is_here: z.boolean(),
+});
+
 export const planSchema = z
   .object({
     asked: specSchema,
@@ -83,6 +96,7 @@ export const planSchema = z
     refused: reasonSchema.nullable(),
     machines_not_chosen: z.array(reasonSchema.extend({ machine_name: z.string() })),
     classes_not_chosen: z.array(z.object({ gpu_class: z.string(), why: z.string() })),
+    download: downloadSchema.nullable(),
   })
   .openapi('Plan');
 export type Plan = z.infer<typeof planSchema>;

@@ -54,11 +54,22 @@ test('a file gives a name that a workload can have', () => {
   assert.equal(ask({ model: '/models/....gguf' }).spec.name, 'model');
 });
 
+test('a model of a hub is recorded by its pinned name, with its size and a name of its file', () => {
+  const source = 'hf://o/r@0123/big-Q4_0-00001-of-00002.gguf';
+  const remote = {
+    ...{ source, revision: '0123', format: 'gguf' as const, bytes: 20 * 1024 * mib },
+    ...{ main: 'big-Q4_0-00001-of-00002.gguf', file_count: 2, repo: 'o/r' },
+  };
+  const { spec } = completeSpec({ kind: 'endpoint', model: 'hf://o/r' }, () => null, remote);
+  assert.deepEqual([spec.model, spec.name, spec.gpu_class], [source, 'big-q4-0', 'cpu-8c-32g']);
+});
+
 test('what cannot be is refused early, with its code', () => {
   assert.equal(refused({}), 'bad_request');
   assert.equal(refused({ model: 'nope' }), 'unknown_model');
   assert.equal(refused({ model: '/models/missing.gguf' }), 'unknown_model');
-  assert.equal(refused({ model: 'https://example.org/a.gguf' }), 'model_source_unsupported');
+  assert.equal(refused({ model: 's3://bucket/a.gguf' }), 'model_source_unsupported');
+  assert.equal(refused({ model: 'hf://owner' }), 'bad_request');
   assert.equal(refused({ model: 'smollm2-135m', gpu_class: 'nope' }), 'unknown_class');
   const small = { model: '/models/big.gguf', gpu_class: 'cpu-1c-2g' };
   assert.equal(refused(small), 'class_too_small');

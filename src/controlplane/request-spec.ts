@@ -18,6 +18,7 @@ import {
 import { formatMemory } from '../core/format.ts';
 import type { WorkloadSpec } from '../core/workload.ts';
 import { parseModelName } from '../models/source-name.ts';
+import type { RemoteModel } from './model-sources.ts';
 
 export type SpecResult = {
   spec: WorkloadSpec;
@@ -27,12 +28,16 @@ export type SpecResult = {
   classes_not_chosen: { gpu_class: string; why: string }[];
 };
 
-/** `fileBytes` gives the size of a local file, or null where there is none. */
+/**
+ * `fileBytes` gives the size of a local file, or null where there is none; `remote` is what a hub or
+ * a server said of the model.
+ */
 export function completeSpec(
   asked: Launch,
   fileBytes: (path: string) => number | null,
+  remote: RemoteModel | null = null,
 ): SpecResult {
-  const model = modelOf(asked, fileBytes);
+  const model = modelOf(asked, fileBytes, remote);
   const needed = model === null ? defaultAmounts(asked.kind).memory_bytes : model.memory_bytes;
   const chosen = classOf(asked, needed);
   const defaults = (['name', 'region', 'accelerator', 'gpu_class'] as const).filter(
@@ -61,14 +66,26 @@ export function completeSpec(
 
 type ModelFacts = { model: string; base_name: string; memory_bytes: number };
 
-function modelOf(asked: Launch, fileBytes: (path: string) => number | null): ModelFacts | null {
+function modelOf(
+  asked: Launch,
+  fileBytes: (path: string) => number | null,
+  remote: RemoteModel | null,
+): ModelFacts | null {
   if (asked.kind !== 'endpoint') return null;
   if (asked.model === undefined) {
     throw new EinsoraError('bad_request', { problem: 'an endpoint needs a model' });
   }
+  if (remote !== null) {
+    const { source, main, bytes } = remote;
+    const base_name = nameFromPath(main.replace(/-\d{5}-of-\d{5}(?=\.gguf$)/i, ''));
+    return { model: source, base_name, memory_bytes: modelMemoryBytes(bytes) };
+  }
   const parsed = parseModelName(asked.model);
   if (parsed.kind === 'unsupported') {
     throw new EinsoraError('model_source_unsupported', { scheme: parsed.scheme });
+  }
+  if (parsed.kind === 'hub' || parsed.kind === 'https') {
+    throw new Error('what a hub or a server says of a model comes first');
   }
   if (parsed.kind === 'file') {
     const bytes = fileBytes(parsed.path);

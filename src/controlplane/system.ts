@@ -33,6 +33,7 @@ import { createController } from './controller.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { createLive } from './live.ts';
 import { createMachineViews } from './machine-views.ts';
+import { openModels } from './models.ts';
 import { openStore, prepareFolder, shownDatabase } from './open-store.ts';
 import { createQueueView } from './queue-view.ts';
 import { openSecrets } from './secrets.ts';
@@ -52,6 +53,8 @@ export type SystemOptions = {
   env: Record<string, string>;
   /** Allows the sim driver in place of real ones. */
   dev: boolean;
+  /** The model hub, and origins that the operator vouches for (ADR-0033). */
+  sources: { hub_url: string; trusted_origins: string[] };
   clock: Clock;
   random: Random;
   log: Log;
@@ -135,7 +138,11 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
   const presence = createPresence(clock);
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
-  const sync = createSync({ store, clock, log, presence, changed: () => controller.wake() });
+  const models = openModels({ store, clock, log, secrets, places: options.sources });
+  const sync = createSync({
+    ...{ store, clock, log, presence, models: models.modelSync },
+    changed: () => controller.wake(),
+  });
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence });
   const queue = createQueueView();
@@ -153,7 +160,8 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
     hello: (words) => sync.hello(machine_id, words),
     sync: (report, signal) => sync.sync(machine_id, report, signal),
   };
-  const local = startLocalAgent({ ...options, machine_id, transport });
+  const { sources } = models;
+  const local = startLocalAgent({ ...options, sources, machine_id, transport });
   const targets = createTargets(store);
   const gateway = createGateway({
     ...targets,
@@ -162,7 +170,7 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
   });
   const api = createApi({
     ...{ store, clock, random, presence, machines, queue, proofs, secrets, data_dir, fileBytes },
-    ...{ activity, revocations, live },
+    ...{ activity, revocations, live, ...models },
     signIns: createSignIns({ store, clock, random, pepper: proofs.pepper }),
     backend: local.backend,
     gateway_url: () => `${url()}/v1`,

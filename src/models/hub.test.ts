@@ -77,7 +77,8 @@ async function refusal(text: string, token: string | null = null, over: Partial<
   const { code, details, temporary } = error;
   const says = sentenceOf(code, details);
   const fix = fixOf(code, { name: 'chat', ...details }) ?? '';
-  for (const line of [says, fix]) assert.doesNotMatch(line, /\{|undefined|secretquery|hf_fake/, code);
+  for (const line of [says, fix])
+    assert.doesNotMatch(line, /\{|undefined|secretquery|hf_fake/, code);
   return { code, says, fix, temporary };
 }
 

@@ -42,6 +42,9 @@ export type EngineOrder = {
   spec: EndpointSpec;
   /** The model file on this machine, as validated. */
   model_path: string;
+  /** The further files of a split model, beside it. */
+  model_parts?: string[];
+  /** Of all its files. */
   model_bytes: number;
   /** What the model was trained for, where its file says so. */
   trained_context: number | null;

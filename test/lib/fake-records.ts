@@ -36,6 +36,7 @@ export const plan: Plan = {
   host_sees: 'everything: files, memory, prompts and answers',
   reason: null,
   refused: null,
+  download: null,
   machines_not_chosen: [
     {
       machine_name: 'box2',

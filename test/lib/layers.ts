@@ -53,7 +53,12 @@ export const layers: Record<string, Layer> = {
 /** The only file of the control plane that may start the agent in its own process. */
 const composition_root = 'src/controlplane/system.ts';
 /** Commands that are the program itself: they load the rest, once they know that they run. */
-const lazy_commands = new Set(['src/cli/up.ts', 'src/cli/agent.ts', 'src/cli/doctor.ts']);
+const lazy_commands = new Set([
+  'src/cli/up.ts',
+  'src/cli/agent.ts',
+  'src/cli/doctor.ts',
+  'src/cli/models-validate.ts',
+]);
 
 export function layerOf(path: string): string | null {
   if (path === 'src/main.ts') return 'main';

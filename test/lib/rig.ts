@@ -21,6 +21,7 @@ import { numberChanges } from '../../src/controlplane/changes.ts';
 import { type Controller, createController } from '../../src/controlplane/controller.ts';
 import { createLive } from '../../src/controlplane/live.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
+import { openModels } from '../../src/controlplane/models.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
 import { openSecrets } from '../../src/controlplane/secrets.ts';
 import { makeId } from '../../src/core/ids.ts';
@@ -261,7 +262,14 @@ const idle_backend: ApiDeps['backend'] = {
   logs: async () => ({ text: 'a line\n', next_offset: 7, end: false }),
 };
 
-export async function createRig(options: { kind?: StoreKind; wrap?: Wrap } = {}): Promise<Rig> {
+export type RigOptions = {
+  kind?: StoreKind;
+  wrap?: Wrap;
+  /** Where models come from. */
+  places?: Parameters<typeof openModels>[0]['places'];
+};
+
+export async function createRig(options: RigOptions = {}): Promise<Rig> {
   const opened = await openTestStore(options.kind ?? 'memory');
   const store = options.wrap?.(opened.store) ?? opened.store;
   const clock = createFakeClock();
@@ -278,11 +286,17 @@ export async function createRig(options: { kind?: StoreKind; wrap?: Wrap } = {})
     for (const one of controllers) one.wake();
   };
   const einsora = store as unknown as EinsoraStore;
-  const sync = createSync({ store: einsora, clock, log, presence, changed: wakeController });
+  const shared = { store: einsora, clock, random, log, data_dir: folder };
+  const secrets = await openSecrets(shared);
+  const places = options.places ?? { hub_url: 'https://hub.invalid', trusted_origins: [] };
+  const models = openModels({ store: einsora, clock, log, secrets, places });
+  const sync = createSync({
+    ...{ store: einsora, clock, log, presence, models: models.modelSync },
+    changed: wakeController,
+  });
   const machines = createMachineViews({ store: einsora, presence });
   const queue = createQueueView();
   const uses = async () => [];
-  const shared = { store: einsora, clock, random, log, data_dir: folder };
   const proofs = createProofs(shared);
   const revocations = createRevocations(clock);
   const changes = await numberChanges(einsora);
@@ -296,7 +310,8 @@ export async function createRig(options: { kind?: StoreKind; wrap?: Wrap } = {})
       ...{ store: einsora, clock, random, pepper: proofs.pepper },
       cost: { memory_kib: 64, passes: 1 },
     }),
-    secrets: await openSecrets(shared),
+    ...models,
+    secrets,
     backend: idle_backend,
     gateway_url: () => 'http://localhost:4600/v1',
     cookieName: () => 'einsora_session_4600',

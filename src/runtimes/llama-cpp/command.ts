@@ -5,12 +5,13 @@
  * Invariants: pure; the environment is whole and small (llama-server reads settings from
  * variables); only the endpoint's name, sizes and paths inside the sandbox stand in the argv.
  */
+import { basename } from 'node:path';
 import type { Engine, EngineCommand, EngineOrder, Readiness } from '../runtime.ts';
 import { type Settings, settingsFor, settingsNotes } from './settings.ts';
 
 /** The socket of the port `api`, where the drivers look for it. */
 const socket = '/run/einsora/api.sock';
-const model_target = '/model/model.gguf';
+const model_folder = '/model';
 
 export const readiness: Readiness = {
   health_path: '/health',
@@ -20,25 +21,41 @@ export const readiness: Readiness = {
 
 export function engineCommand(engine: Engine, order: EngineOrder): EngineCommand {
   const settings = settingsFor(order);
+  const model = modelMounts(order);
   const args =
     engine.dialect === 'xllamacpp'
-      ? [scriptSettings(order, settings)]
-      : serverArguments(engine, order, settings);
+      ? [scriptSettings(order, settings, model.target)]
+      : serverArguments(engine, order, settings, model.target);
   return {
     argv: [...engine.program, ...args],
     env: { HOME: '/tmp', LC_ALL: 'C', PATH: '/usr/bin:/bin' },
-    mounts: [...engine.mounts, { source: order.model_path, target: model_target, writable: false }],
+    mounts: [...engine.mounts, ...model.mounts],
     ports: ['api'],
     notes: [engine.label, ...settingsNotes(settings)],
   };
 }
 
-/** What serve.py reads. */
-function scriptSettings(order: EngineOrder, settings: Settings): string {
-  return JSON.stringify({ model: model_target, socket, alias: order.spec.name, ...settings });
+/** A whole file has one name in the sandbox; the engine finds the parts of a split one by theirs. */
+function modelMounts({ model_path, model_parts = [] }: EngineOrder) {
+  const split = model_parts.length > 0;
+  const nameOf = (path: string) => `${model_folder}/${split ? basename(path) : 'model.gguf'}`;
+  const mounts = [model_path, ...model_parts].map((source) => ({
+    ...{ source, target: nameOf(source), writable: false },
+  }));
+  return { target: nameOf(model_path), mounts };
 }
 
-function serverArguments(engine: Engine, order: EngineOrder, settings: Settings): string[] {
+/** What serve.py reads. */
+function scriptSettings(order: EngineOrder, settings: Settings, model: string): string {
+  return JSON.stringify({ model, socket, alias: order.spec.name, ...settings });
+}
+
+function serverArguments(
+  engine: Engine,
+  order: EngineOrder,
+  settings: Settings,
+  model: string,
+): string[] {
   const sometimes: [flag: string, ...values: string[]][] = [
     ['--threads-http', String(settings.http_threads)],
     ['--cache-ram', String(settings.prompt_cache_mib)],
@@ -52,7 +69,7 @@ function serverArguments(engine: Engine, order: EngineOrder, settings: Settings)
     ['--jinja'],
   ];
   return [
-    ...['--model', model_target, '--host', socket, '--alias', order.spec.name],
+    ...['--model', model, '--host', socket, '--alias', order.spec.name],
     ...['--ctx-size', String(settings.context_tokens), '--parallel', String(settings.parallel)],
     ...['--threads', String(settings.threads), '--gpu-layers', '0'],
     ...sometimes.filter(([flag]) => engine.flags.includes(flag)).flat(),
