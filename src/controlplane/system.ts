@@ -30,6 +30,7 @@ import { createRevocations } from './auth/revocations.ts';
 import { createSignIns } from './auth/sign-ins.ts';
 import { type Changes, numberChanges } from './changes.ts';
 import { createController } from './controller.ts';
+import { createFairUses } from './fair-uses.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { createLive } from './live.ts';
 import { createMachineViews } from './machine-views.ts';
@@ -150,7 +151,7 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
   const live = createLive({ store, changes, presence, revocations, clock, log });
   const controller = createController({
     ...{ store, clock, log, presence, machines, queue },
-    uses: async () => [],
+    uses: createFairUses({ store, clock, log }),
     placed: () => sync.wake(),
   });
   // The one place outside the command line that starts an agent: Solo's own machine (ADR-0016).

@@ -73,6 +73,38 @@ function toEntry(row: LedgerRow, ended_at: number): Entry {
   };
 }
 
+/** What fair share needs to know of a metered entry. */
+export type UsedEntry = Entry & { tenant_id: string };
+
+/** Closed metered entries of all tenants, after the one at `after`, in the order of their ends. */
+export const meteredSince: Query<
+  { after: { ended_at: number; id: string }; limit: number },
+  UsedEntry[]
+> = async (sql, args) => {
+  const rows = await sql.all<LedgerRow & { ended_at: number }>(
+    `select * from ledger where kind = 'metered' and ended_at is not null
+       and (ended_at, id) > ($1, $2)
+     order by ended_at, id limit $3`,
+    [args.after.ended_at, args.after.id, args.limit],
+  );
+  return rows.map((row) => ({ ...toEntry(row, row.ended_at), tenant_id: row.tenant_id }));
+};
+
+/** Open metered entries of all tenants, after the one with this id. */
+export const openMetered: Query<
+  { after: string; limit: number; at: Instant },
+  UsedEntry[]
+> = async (sql, args) => {
+  const rows = await sql.all<OpenRow>(
+    `select l.*, r.proven_steady from ledger l join runs r on r.workload_id = l.workload_id
+       and r.replica = l.replica and r.run_epoch = l.run_epoch
+     where l.kind = 'metered' and l.ended_at is null and l.id > $1 order by l.id limit $2`,
+    [args.after, args.limit],
+  );
+  const steady = await readSteady(sql, args.at);
+  return rows.map((row) => ({ ...toEntry(row, openEnd(row, steady)), tenant_id: row.tenant_id }));
+};
+
 /** Names of workloads by id, deleted ones too. */
 export const workloadNames: Query<{ ids: string[] }, { id: string; name: string }[]> = async (
   sql: Sql,

@@ -79,6 +79,9 @@ create unique index ledger_entry on ledger (workload_id, replica, run_epoch, kin
 create unique index ledger_open on ledger (workload_id, replica, run_epoch, kind)
   where ended_at is null;
 create index ledger_open_of_tenant on ledger (tenant_id, id) where ended_at is null;
+create index ledger_metered on ledger (ended_at, id)
+  where kind = 'metered' and ended_at is not null;
+create index ledger_open_metered on ledger (id) where kind = 'metered' and ended_at is null;
 create index ledger_closed on ledger (tenant_id, ended_at, id) where ended_at is not null;
 
 insert into ledger (id, workload_id, replica, run_epoch, kind, entry, sign, reason, tenant_id,
