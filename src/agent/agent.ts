@@ -3,20 +3,30 @@
  * ever.
  *
  * Invariants: nothing is stopped or removed before a complete desired state has come; a control
- * plane that does not answer changes nothing here; a newer agent of this machine makes this one
+ * plane that does not answer changes nothing here, nor does one whose store is not the one this
+ * machine belongs to, or is older than one it has met; a newer agent of this machine makes this one
  * stop acting.
  */
 import type { Inventory } from '../contract/machines.ts';
-import type { Hello, HelloReply, Report, SyncReply } from '../contract/sync.ts';
+import type {
+  AgentIdentity,
+  DesiredRun,
+  Hello,
+  HelloReply,
+  Report,
+  SyncReply,
+} from '../contract/sync.ts';
 import { describeError } from '../lib/log.ts';
+import { fraction, type Random } from '../lib/random.ts';
 import { createSignal, type Signal } from '../lib/signal.ts';
 import { observedOf } from './local-run.ts';
+import type { AgentModels } from './models.ts';
 import { reconcile } from './reconcile.ts';
 import { createRuns, type Runs, type RunsDeps } from './runs.ts';
 
 /** The control plane as the agent reaches it: the same handler in process or over the network. */
 export type Transport = {
-  hello(words: Hello): Promise<HelloReply | null>;
+  hello(words: Hello): Promise<HelloReply>;
   sync(report: Report, signal: AbortSignal): Promise<SyncReply>;
 };
 
@@ -30,9 +40,14 @@ export type Agent = {
 export type AgentDeps = Omit<RunsDeps, 'changed'> & {
   transport: Transport;
   inventory: () => Promise<Inventory>;
+  random: Random;
+  /** The models that this machine keeps. */
+  models?: AgentModels;
 };
 
+/** Between two tries, doubled up to the limit, and never all agents at once. */
 const retry_ms = 1000;
+const retry_limit_ms = 30_000;
 /** Reports of progress are bundled: at most one in this time. */
 const settle_ms = 50;
 const inventory_every_ms = 60_000;
@@ -44,6 +59,12 @@ type Context = AgentDeps & {
   stopping: AbortSignal;
   /** The control plane knows this machine. */
   markKnown: () => void;
+  /** Tries in a row that came to nothing. */
+  failures: number;
+  /** Which store is obeyed, and as whom; null before the first hello. */
+  identity: AgentIdentity | null;
+  /** Of the hello that was not answered yet. */
+  hello_id: string | null;
   /** Number of the last report of this session. */
   seq: number;
   /** What the control plane was told of the machine, and when it was looked at. */
@@ -55,12 +76,15 @@ export function createAgent(deps: AgentDeps): Agent {
   const news = createSignal();
   const stopping = new AbortController();
   const runs = createRuns({ ...deps, changed: () => news.notify() });
+  deps.models?.onChange(() => news.notify());
   let markKnown = () => {};
   const known = new Promise<void>((resolve) => {
     markKnown = resolve;
   });
-  const start = { seq: 0, inventory_text: '', inventory_at: 0 };
-  const context = { ...deps, runs, news, stopping: stopping.signal, markKnown, ...start };
+  const context: Context = {
+    ...{ ...deps, runs, news, stopping: stopping.signal, markKnown, failures: 0 },
+    ...{ identity: null, hello_id: null, seq: 0, inventory_text: '', inventory_at: 0 },
+  };
   const running = loop(context).catch((error) => {
     deps.log.error({ error: describeError(error) }, 'the agent ended');
   });
@@ -70,55 +94,129 @@ export function createAgent(deps: AgentDeps): Agent {
       stopping.abort();
       await running;
       await runs.leave();
+      await deps.models?.stop();
     },
   };
 }
 
 async function loop(context: Context): Promise<void> {
-  const { runs, clock, log, stopping } = context;
+  const { runs, journal, log, stopping } = context;
   let adopted = false;
   while (!stopping.aborted) {
     try {
+      context.identity ??= journal.identity();
       if (!adopted) await runs.adopt();
       adopted = true;
       if ((await session(context)) === 'stale_agent') {
         log.error({}, 'another agent speaks for this machine; this one stops acting');
+        await runs.leave();
         return;
       }
     } catch (error) {
-      if (stopping.aborted) return;
-      log.warn({ error: describeError(error) }, 'the agent could not go on and tries again');
-      await clock.sleep(retry_ms, stopping);
+      await rest(context, error);
     }
   }
 }
 
+/** After something failed: a while that grows, and differs from agent to agent. */
+async function rest(context: Context, error: unknown): Promise<void> {
+  const { clock, log, random, stopping } = context;
+  if (stopping.aborted) return;
+  log.warn({ error: describeError(error) }, 'the agent could not go on and tries again');
+  const most_ms = Math.min(retry_limit_ms, retry_ms * 2 ** context.failures);
+  context.failures += 1;
+  await clock.sleep(most_ms * (0.5 + fraction(random) / 2), stopping);
+}
+
 async function session(context: Context): Promise<'hello_again' | 'stale_agent' | 'stopped'> {
-  const { transport, clock, boot_id, runs, stopping } = context;
+  const { runs, stopping } = context;
+  const greeted = await greet(context);
+  context.seq = 0;
+  let have_generation = -1;
+  let desired: readonly DesiredRun[] = [];
+  while (!stopping.aborted) {
+    let reply: SyncReply;
+    try {
+      reply = await exchange(context, greeted, have_generation);
+    } catch (error) {
+      await rest(context, error);
+      continue;
+    }
+    context.failures = 0;
+    if (reply.outcome === 'stale_report') continue;
+    if (reply.outcome !== 'accepted') return reply.outcome;
+    if (reply.store_uuid !== greeted.store_uuid || reply.store_epoch !== greeted.store_epoch) {
+      throw new Error('another store answered than the one that greeted this agent');
+    }
+    have_generation = reply.generation;
+    desired = reply.desired ?? desired;
+    if (reply.models !== undefined) context.models?.learn(reply.models);
+    runs.carryOut(reconcile(desired, runs.facts()));
+  }
+  return 'stopped';
+}
+
+/** Says hello until the control plane takes it. Throws where it does not. */
+async function greet(context: Context): Promise<AgentIdentity> {
+  const { transport, clock, boot_id, random } = context;
   const inventory = await context.inventory();
   context.inventory_text = JSON.stringify(withoutDisk(inventory));
   context.inventory_at = clock.monotonic();
-  const greeted = await transport.hello({ boot_id, inventory });
-  if (greeted === null) throw new Error('the control plane does not know this machine');
-  context.markKnown();
-  context.seq = 0;
-  let have_generation = -1;
-  while (!stopping.aborted) {
-    const reply = await exchange(context, greeted, have_generation);
-    if (reply.outcome !== 'accepted') return reply.outcome;
-    have_generation = reply.generation;
-    runs.carryOut(reconcile(reply.desired, runs.facts()));
+  for (;;) {
+    context.hello_id ??= Buffer.from(random.bytes(16)).toString('hex');
+    const { hello_id, identity: known } = context;
+    const reply = await transport.hello({ boot_id, hello_id, known, inventory });
+    if (reply.outcome !== 'greeted' && reply.outcome !== 'behind') {
+      context.hello_id = null;
+      throw new Error(refusals[reply.outcome]);
+    }
+    const { outcome, ...identity } = reply;
+    checkStore(context.identity, identity);
+    context.hello_id = null;
+    context.identity = identity;
+    if (outcome === 'behind') continue;
+    keepIdentity(context, known, identity);
+    context.markKnown();
+    return identity;
   }
-  return 'stopped';
+}
+
+const refusals = {
+  unknown_machine: 'the control plane does not know this machine',
+  other_boot: 'this machine is still heard of from another boot; is its data folder in use twice?',
+  newer_store: 'this control plane is older than one that this machine has met',
+} as const;
+
+/** A machine belongs to one store, and of its restored copies it obeys the latest it has met. */
+function checkStore(known: AgentIdentity | null, told: AgentIdentity): void {
+  if (known === null) return;
+  if (told.store_uuid !== known.store_uuid) {
+    throw new Error('this machine belongs to another deployment');
+  }
+  if (told.store_epoch < known.store_epoch) throw new Error(refusals.newer_store);
+}
+
+/** On disk before it is obeyed. A full disk is no reason not to go on with the same store. */
+function keepIdentity(
+  { journal, log }: Context,
+  known: AgentIdentity | null,
+  identity: AgentIdentity,
+): void {
+  try {
+    journal.writeIdentity(identity);
+  } catch (error) {
+    if (known?.store_epoch !== identity.store_epoch) throw error;
+    log.warn({ error: describeError(error) }, 'the identity could not be written');
+  }
 }
 
 /** One report; the poll it opens ends early when there is something new to say. */
 async function exchange(
   context: Context,
-  greeted: HelloReply,
+  greeted: AgentIdentity,
   have_generation: number,
 ): Promise<SyncReply> {
-  const { transport, clock, boot_id, runs, news, stopping } = context;
+  const { transport, clock, boot_id, runs, models, news, stopping } = context;
   context.seq += 1;
   const poll = new AbortController();
   const either = AbortSignal.any([poll.signal, stopping]);
@@ -129,21 +227,26 @@ async function exchange(
     have_generation,
     observed: runs.locals().map(observedOf),
     inventory: await newInventory(context),
+    ...(models === undefined ? {} : { models: models.observed() }),
   };
   const reply = transport.sync(report, either);
   const done = new AbortController();
-  const waiting = news
-    .wait(clock, inventory_every_ms, done.signal)
-    .then(() => clock.sleep(settle_ms, done.signal))
-    .then(() => poll.abort());
+  let took_news = false;
+  const waitForNews = async () => {
+    await news.wait(clock, inventory_every_ms, done.signal);
+    if (done.signal.aborted) return;
+    took_news = true;
+    await clock.sleep(settle_ms, done.signal);
+    if (!done.signal.aborted) poll.abort();
+  };
+  const waiting = waitForNews();
   try {
     return await reply;
   } finally {
-    const said = poll.signal.aborted;
     done.abort();
     await waiting;
-    // A wait that this report ended took the news with it: what it stood for is in no report yet.
-    if (!said) news.notify();
+    // What the news stood for is in no report yet.
+    if (took_news && !poll.signal.aborted) news.notify();
   }
 }
 

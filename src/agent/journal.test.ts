@@ -20,6 +20,7 @@ const entry: JournalEntry = {
     ...{ cpu_millis: 1000, memory_bytes: 1 },
   },
   end: null,
+  started: false,
 };
 
 type Given = { journal: Journal; folder: string; lines: LogLine[] };

@@ -1,5 +1,6 @@
 /**
- * The agent's journal: what it was asked to run here, written before it acts, one small file a run.
+ * The agent's journal: what it was asked to run here, written before it acts, one small file a run,
+ * and which store it obeys.
  *
  * Invariants: an entry is on disk before anything of the run starts and gone only after nothing of
  * it is left; a file that cannot be read is left alone and said, never deleted.
@@ -7,6 +8,7 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import type { AgentIdentity } from '../contract/sync.ts';
 import { parseRunName, type RunKey, runName } from '../core/run.ts';
 import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
 import { describeError, type Log } from '../lib/log.ts';
@@ -15,6 +17,8 @@ const entrySchema = z.object({
   driver: z.string(),
   intent: z.enum(['run', 'park', 'remove']),
   boot_id: z.string(),
+  /** Its driver has started it: where the driver knows nothing of it any more, it is lost. */
+  started: z.boolean().default(false),
   spec: z
     .object({
       kind: z.literal('endpoint'),
@@ -43,7 +47,16 @@ const entrySchema = z.object({
 });
 export type JournalEntry = z.infer<typeof entrySchema>;
 
+const identitySchema = z.object({
+  store_uuid: z.string(),
+  store_epoch: z.number(),
+  agent_epoch: z.number(),
+});
+
 export type Journal = {
+  /** Which store this machine obeys; null before it met one. */
+  identity(): AgentIdentity | null;
+  writeIdentity(identity: AgentIdentity): void;
   list(): { run: RunKey; entry: JournalEntry }[];
   read(run: RunKey): JournalEntry | null;
   write(run: RunKey, entry: JournalEntry): void;
@@ -63,7 +76,13 @@ export function openJournal(folder: string, log: Log): Journal {
       return null;
     }
   };
+  const identity_path = join(folder, 'identity');
   return {
+    identity() {
+      const text = readIfThere(identity_path);
+      return text === null ? null : identitySchema.parse(JSON.parse(text));
+    },
+    writeIdentity: (identity) => writeDurably(identity_path, JSON.stringify(identity)),
     list: () =>
       readdirSync(folder).flatMap((file) => {
         const run = file.endsWith('.json') ? parseRunName(file.slice(0, -5)) : null;

@@ -20,13 +20,14 @@ import type { Clock } from '../lib/clock.ts';
 import { exec } from '../lib/exec.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
-import { resolveModel } from '../models/source.ts';
+import type { Sources } from '../models/source-plan.ts';
 import { createLlamaCpp } from '../runtimes/llama-cpp.ts';
 import { createAgent, type Transport } from './agent.ts';
 import { createEndpointWork, patience } from './endpoint-run.ts';
 import { takeInventory } from './inventory/inventory.ts';
 import type { Offer } from './inventory/offer.ts';
 import { openJournal } from './journal.ts';
+import { openLocalModels } from './local-models.ts';
 
 export type LocalAgentOptions = {
   data_dir: string;
@@ -38,6 +39,8 @@ export type LocalAgentOptions = {
   env: Record<string, string>;
   /** Allows the sim driver in place of real ones. */
   dev: boolean;
+  /** Where models may be fetched from. */
+  sources: Sources;
   clock: Clock;
   random: Random;
   log: Log;
@@ -79,24 +82,24 @@ export function startLocalAgent(options: LocalAgentOptions) {
     });
   }
 
+  const models = openLocalModels({ ...options, platform });
   const agent = createAgent({
     transport,
     drivers: here,
     endpoint: createEndpointWork({
       bwrap,
       runtime: createLlamaCpp(tools),
-      resolveModel: (model, onProgress, signal) =>
-        resolveModel(model, {
-          ...{ platform, env, clock, random, onProgress, signal },
-          models_folder: join(cache_dir, 'models'),
-        }),
+      resolveModel: (model, onProgress, signal, run) =>
+        models.resolveForRun(run, model, onProgress, signal),
       clock,
       patience,
     }),
     journal,
     inventory,
+    models,
     boot_id: bootId(),
     clock,
+    random,
     log,
   });
   return { agent, backend: localBackend(machine_id, journal, here) };

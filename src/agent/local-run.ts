@@ -21,6 +21,8 @@ export type LocalRun = {
   run: RunKey;
   driver: string;
   phase: Phase;
+  /** Its driver knows of it: it is taken over, not begun. */
+  is_there: boolean;
   stages: Stages;
   end: RunEnd | null;
   /** Ends what is being done for it (bringing it up, watching it). */

@@ -2,8 +2,8 @@
  * What an agent has to do next: a pure comparison of the desired state with what is here.
  *
  * Invariants: without a complete desired state nothing is stopped or removed; what is healthy is
- * left alone; what ended is not started again (a run is one attempt); a run that nobody explains is
- * removed.
+ * left alone; what ended, or was here and is lost, is not started again (a run is one attempt); a
+ * run that nobody explains is removed.
  */
 import type { DesiredRun } from '../contract/sync.ts';
 import { type RunKey, runName } from '../core/run.ts';
@@ -19,6 +19,8 @@ export type LocalFacts = {
 export type Step =
   | { step: 'bring-up'; desired: DesiredRun }
   | { step: 'stop'; run: RunKey; mode: 'park' | 'remove' }
+  /** It was here, and nothing of it is: say that it ended. */
+  | { step: 'report-lost'; run: RunKey }
   /** Nothing of it is here: say so. */
   | { step: 'report-absent'; run: RunKey; phase: 'parked' | 'removed' }
   /** The control plane knows that it is gone. */
@@ -45,6 +47,7 @@ function stepFor(entry: DesiredRun, local: LocalFacts | undefined): Step | null 
   const run = { workload_id, replica, run_epoch };
   if (local?.busy === 'stopping') return null;
   if (action === 'run') {
+    if (local === undefined && entry.begun) return { step: 'report-lost', run };
     const idle = local === undefined || (local.phase === 'preparing' && local.busy === 'no');
     return idle ? { step: 'bring-up', desired: entry } : null;
   }

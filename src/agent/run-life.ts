@@ -11,7 +11,7 @@ import type { Driver } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import type { EndpointWork, Outcome } from './endpoint-run.ts';
-import type { Journal } from './journal.ts';
+import type { Journal, JournalEntry } from './journal.ts';
 import { type LocalRun, type Phase, type RunEnd, runName } from './local-run.ts';
 import type { LocalFacts } from './reconcile.ts';
 
@@ -35,27 +35,22 @@ const stop_grace_ms = 5000;
 const retry_ms = 1000;
 const log_tail_bytes = 4096;
 
-/** Begins to bring a run up, or to watch it where it is `adopted`. */
-export function bringUp(deps: RunsDeps, one: Local, spec: EndpointSpec, adopted: boolean): void {
+/** Begins to bring a run up, or to watch it where it is there already. */
+export function bringUp(deps: RunsDeps, one: Local, spec: EndpointSpec): void {
   one.busy = 'bringing-up';
   one.phase = 'preparing';
-  one.work = supervise(deps, one, spec, adopted).finally(() => {
+  one.work = supervise(deps, one, spec).finally(() => {
     if (one.busy === 'bringing-up') one.busy = 'no';
     deps.changed();
   });
 }
 
 /** Never rejects: nobody waits for it but a stop. */
-async function supervise(
-  deps: RunsDeps,
-  one: Local,
-  spec: EndpointSpec,
-  adopted: boolean,
-): Promise<void> {
+async function supervise(deps: RunsDeps, one: Local, spec: EndpointSpec): Promise<void> {
   const { signal } = one.stopping;
   let outcome: Outcome;
   try {
-    outcome = await liveThrough(deps, one, spec, adopted, signal);
+    outcome = await liveThrough(deps, one, spec, signal);
   } catch (error) {
     complain(deps, one, error, 'a run could not go on');
     outcome = { ok: false, code: 'agent_failed', details: { why: describeError(error) } };
@@ -76,14 +71,15 @@ async function liveThrough(
   deps: RunsDeps,
   one: Local,
   spec: EndpointSpec,
-  adopted: boolean,
   signal: AbortSignal,
 ): Promise<Outcome> {
   const { endpoint } = deps;
   const driver = driverOf(deps, one);
-  if (!adopted) {
+  if (!one.is_there) {
     const started = await endpoint.start(driver, one.run, spec, one.stages, signal);
     if (!started.ok || signal.aborted) return started;
+    one.is_there = true;
+    note(deps, one, { started: true });
   }
   const answered = await endpoint.awaitAnswer(driver, one.run, spec.name, one.stages, signal);
   if (!answered.ok || signal.aborted) return answered;
@@ -106,8 +102,7 @@ export async function stopRun(deps: RunsDeps, one: Local, mode: 'park' | 'remove
   const { journal } = deps;
   one.stopping.abort();
   await one.work;
-  const entry = journal.read(one.run);
-  if (entry !== null) journal.write(one.run, { ...entry, intent: mode });
+  note(deps, one, { intent: mode });
   await driverOf(deps, one).stop(one.run, mode, stop_grace_ms);
   if (mode === 'remove') {
     journal.remove(one.run);
@@ -115,6 +110,16 @@ export async function stopRun(deps: RunsDeps, one: Local, mode: 'park' | 'remove
   } else {
     await recordEnd(deps, one, null, await exitOf(deps, one));
     one.phase = 'parked';
+  }
+}
+
+/** What helps after a restart and is not needed: a full disk keeps nothing from going on. */
+function note(deps: RunsDeps, one: Local, news: Partial<JournalEntry>): void {
+  try {
+    const entry = deps.journal.read(one.run);
+    if (entry !== null) deps.journal.write(one.run, { ...entry, ...news });
+  } catch (error) {
+    complain(deps, one, error, 'the journal could not be written');
   }
 }
 

@@ -49,6 +49,7 @@ function restart(rig: AgentRig, boot_id = 'boot-1'): Runs {
 function entryOf(more: Partial<JournalEntry> = {}): JournalEntry {
   return {
     ...{ driver: 'sim', intent: 'run', boot_id: 'boot-1', spec: desire(run).spec, end: null },
+    started: false,
     ...more,
   };
 }
@@ -239,11 +240,60 @@ given('after a reboot, what was running is said to have been ended by it', async
   await next.leave();
 });
 
-given('after a restart, what was journalled and never started is started', async (all) => {
+given('after a restart, what never started is started once it is still wanted', async (all) => {
   all.rig.deps.journal.write(run, entryOf());
   await all.runs.adopt();
+  await all.rig.clock.advance(60_000);
+  assert.deepEqual(all.rig.started, [], 'nothing starts by itself');
+  apply(all.runs, { ...desire(run), begun: true });
   await ready(all);
   assert.deepEqual(all.rig.started, [run]);
+});
+
+given('after a reboot, what never started is over, for its boot is', async (all) => {
+  all.rig.deps.journal.write(run, entryOf({ boot_id: 'boot-0' }));
+  await all.runs.adopt();
+  assert.deepEqual([phaseOf(all.runs), endOf(all.runs)?.reason], ['ended', 'machine_rebooted']);
+});
+
+given('what was started and is not there any more is lost', async (all) => {
+  all.rig.deps.journal.write(run, entryOf({ started: true }));
+  await all.runs.adopt();
+  assert.deepEqual([phaseOf(all.runs), endOf(all.runs)?.reason], ['ended', 'run_vanished']);
+});
+
+given('what was here and left no trace is lost, not begun anew', async (all) => {
+  apply(all.runs, { ...desire(run), begun: true });
+  await all.rig.clock.advance(60_000);
+  assert.deepEqual([phaseOf(all.runs), endOf(all.runs)?.reason], ['ended', 'run_vanished']);
+  assert.deepEqual(all.rig.started, []);
+  apply(all.runs, desire(run, 'park'));
+  assert.equal(phaseOf(all.runs), 'parked');
+});
+
+given('the agent refuses what weak isolation may not run', async (all) => {
+  apply(all.runs, { ...desire(run), trust: 'community' });
+  await all.rig.clock.advance(60_000);
+  assert.equal(endOf(all.runs)?.reason, 'isolation_not_allowed');
+  assert.deepEqual(all.rig.started, []);
+});
+
+given('a full disk keeps no process from being stopped', async (all) => {
+  apply(all.runs, desire(run));
+  await ready(all);
+  const { write } = all.rig.deps.journal;
+  all.rig.deps.journal.write = () => {
+    throw new Error('the disk is full');
+  };
+  apply(all.runs, desire(run, 'park'));
+  await all.rig.clock.advance(60_000);
+  assert.deepEqual(
+    (await all.rig.driver.observe()).map((one) => one.state),
+    ['exited'],
+  );
+  all.rig.deps.journal.write = write;
+  apply(all.runs, desire(run, 'park'));
+  await all.rig.until(() => phaseOf(all.runs) === 'parked', 'parked');
 });
 
 given('after a restart, an end that was recorded is told again', async (all) => {
@@ -306,6 +356,7 @@ given(
     };
     await assert.rejects(all.runs.adopt());
     await all.runs.adopt();
+    apply(all.runs, desire(run), desire(runOf(2)));
     await ready(all);
     await all.rig.until(() => phaseOf(all.runs, runOf(2)) === 'ready', 'the second, too');
     assert.equal(all.rig.started.length, 2);

@@ -2,11 +2,14 @@
  * The runs of this machine: adopts what is here, and carries out what reconcile decided.
  *
  * Invariants: the journal has a run's intent before anything of it starts; what runs after a
- * restart of the agent is watched again, never started again; a step that cannot be carried out
- * keeps no other one from it, and is decided again at the next pass.
+ * restart of the agent is watched again, never started again, and nothing starts before the control
+ * plane said that it still should; a step that cannot be carried out keeps no other one from it,
+ * and is decided again at the next pass.
  */
 import type { DesiredRun } from '../contract/sync.ts';
+import type { ReasonCode } from '../core/reasons.ts';
 import { type RunKey, runName } from '../core/run.ts';
+import { mayRun } from '../core/trust.ts';
 import type { Observation } from '../drivers/driver.ts';
 import { describeError } from '../lib/log.ts';
 import type { JournalEntry } from './journal.ts';
@@ -55,6 +58,7 @@ function local(context: Context, run: RunKey, driver: string, phase: Phase): Loc
     run,
     driver,
     phase,
+    is_there: false,
     stages: createStages(context.clock, context.changed),
     end: null,
     stopping: new AbortController(),
@@ -81,6 +85,7 @@ async function adopt(context: Context): Promise<void> {
   for (const found of seen.values()) {
     if (context.here.has(runName(found.run))) continue;
     const one = local(context, found.run, found.driver, 'preparing');
+    one.is_there = true;
     if (found.state === 'exited') await recordEnd(context, one, null, found.exit);
   }
 }
@@ -92,15 +97,20 @@ async function adoptJournalled(
   found: Observation | undefined,
 ): Promise<void> {
   const one = local(context, run, entry.driver, 'preparing');
+  one.is_there = found !== undefined;
+  const is_rebooted = entry.boot_id !== context.boot_id;
   if (entry.end !== null) {
     settle(context, one, entry.end as RunEnd, 'ended');
   } else if (!context.drivers.has(entry.driver)) {
     one.phase = 'unknown'; // nobody here can tell what became of it
-  } else if (found?.state === 'exited') {
-    const rebooted = entry.boot_id !== context.boot_id;
-    await recordEnd(context, one, rebooted ? 'machine_rebooted' : null, found.exit);
+  } else if (found === undefined) {
+    // What never began waits for the control plane to say that it still should.
+    if (!is_rebooted && !entry.started) return;
+    await recordEnd(context, one, is_rebooted ? 'machine_rebooted' : 'run_vanished', null);
+  } else if (found.state === 'exited') {
+    await recordEnd(context, one, is_rebooted ? 'machine_rebooted' : null, found.exit);
   } else if (entry.intent === 'run' && entry.spec !== null) {
-    bringUp(context, one, entry.spec, found !== undefined);
+    bringUp(context, one, entry.spec);
   }
 }
 
@@ -116,6 +126,9 @@ function tryStep(context: Context, step: Step): void {
 function carryOut(context: Context, step: Step): void {
   if (step.step === 'bring-up') {
     beginRun(context, step.desired);
+  } else if (step.step === 'report-lost') {
+    const one = local(context, step.run, '', 'ended');
+    settle(context, one, endedFor('run_vanished'), 'ended');
   } else if (step.step === 'report-absent') {
     local(context, step.run, '', step.phase).phase = step.phase;
     context.changed();
@@ -147,19 +160,34 @@ function beginStop(context: Context, run: RunKey, mode: 'park' | 'remove'): void
 }
 
 function beginRun(context: Context, desired: DesiredRun): void {
-  const { journal, boot_id, drivers, here } = context;
+  const { journal, boot_id, here } = context;
   const run = keyOf(desired);
-  const known = here.has(runName(run));
-  if (desired.spec === null || !drivers.has(desired.driver)) {
+  const refused = refusalOf(context, desired);
+  if (refused !== null && here.get(runName(run))?.is_there) {
+    beginStop(context, run, 'park');
+    return;
+  }
+  if (refused !== null || desired.spec === null) {
     const one = local(context, run, '', 'preparing');
     one.driver = '';
     const details = { machine: 'this machine', kind: desired.driver };
-    const end = { exit: null, reason: 'driver_missing' as const, details, log_tail: null };
-    settle(context, one, end, 'ended');
+    settle(context, one, endedFor(refused ?? 'driver_missing', details), 'ended');
     return;
   }
   const intent = { intent: 'run' as const, boot_id, spec: desired.spec, end: null };
-  const entry = journal.read(run) ?? { driver: desired.driver, ...intent };
+  const entry = journal.read(run) ?? { driver: desired.driver, started: false, ...intent };
   journal.write(run, { ...entry, ...intent });
-  bringUp(context, local(context, run, desired.driver, 'preparing'), desired.spec, known);
+  bringUp(context, local(context, run, desired.driver, 'preparing'), desired.spec);
+}
+
+/** The agent looks for itself whether it may and can run what it is told to. */
+function refusalOf({ drivers }: Context, desired: DesiredRun): ReasonCode | null {
+  const driver = drivers.get(desired.driver);
+  if (driver === undefined) return 'driver_missing';
+  // With whom the machine is shared is the control plane's to know: here, at most with everybody.
+  return mayRun(desired.trust, driver.name, 'community') ? null : 'isolation_not_allowed';
+}
+
+function endedFor(reason: ReasonCode, details: RunEnd['details'] = {}): RunEnd {
+  return { exit: null, reason, details, log_tail: null };
 }

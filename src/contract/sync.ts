@@ -6,7 +6,9 @@
  * newer than the last accepted one changes nothing; unknown actions are reported and not acted on.
  */
 import { z } from 'zod';
+import type { TrustLevel } from '../core/trust.ts';
 import { inventorySchema } from './machines.ts';
+import { type DesiredModels, observedModelsSchema } from './model-files.ts';
 import { stageSchema } from './workloads.ts';
 
 const runKey = {
@@ -15,12 +17,31 @@ const runKey = {
   run_epoch: z.int().min(1),
 };
 
+const identitySchema = z.object({
+  store_uuid: z.string().max(64),
+  /** Higher after each restored backup: an agent obeys no lower one than it has met. */
+  store_epoch: z.int().min(1),
+  /** Higher with each agent that spoke for the machine. */
+  agent_epoch: z.int().min(0),
+});
+/** Which store an agent obeys, and as which of the machine's agents it speaks. */
+export type AgentIdentity = z.infer<typeof identitySchema>;
+
 export const helloSchema = z.object({
   boot_id: z.string().max(64),
+  /** Made anew for each hello that is meant, and the same in all repeats of one. */
+  hello_id: z.string().max(64),
+  /** What the machine's agents were told last; null for its very first one. */
+  known: identitySchema.nullable(),
   inventory: inventorySchema,
 });
 export type Hello = z.infer<typeof helloSchema>;
-export type HelloReply = { store_uuid: string; store_epoch: number; agent_epoch: number };
+export type HelloReply =
+  | ({ outcome: 'greeted' } & AgentIdentity)
+  /** Somebody spoke for this machine since: say hello anew, knowing this. */
+  | ({ outcome: 'behind' } & AgentIdentity)
+  /** other_boot: the machine is still heard of from another boot; newer_store: you met a later one. */
+  | { outcome: 'unknown_machine' | 'other_boot' | 'newer_store' };
 
 export const observedRunSchema = z.object({
   ...runKey,
@@ -55,6 +76,8 @@ export const reportSchema = z.object({
   /** Everything of this deployment on the machine, once the agent has looked. */
   observed: z.array(observedRunSchema).max(10_000),
   inventory: inventorySchema.nullable(),
+  /** The models that it keeps; left out by an agent that keeps none. */
+  models: observedModelsSchema.optional(),
 });
 export type Report = z.infer<typeof reportSchema>;
 
@@ -73,6 +96,10 @@ export type DesiredRun = {
   replica: number;
   run_epoch: number;
   action: 'run' | 'park' | 'remove';
+  /** It was seen on the machine before: where nothing of it is left, it is lost, not to be begun. */
+  begun: boolean;
+  /** How whoever runs it stands to the machine: the agent looks again. */
+  trust: TrustLevel;
   driver: string;
   /** What to run; null where it is to be parked or removed. */
   spec: EndpointSpec | null;
@@ -84,7 +111,13 @@ export type SyncReply =
       store_uuid: string;
       store_epoch: number;
       generation: number;
-      desired: DesiredRun[];
+      /** Null where it is what `have_generation` says that the agent has. */
+      desired: DesiredRun[] | null;
+      /** With `desired`: what is to be done about models, and for whom runs fetch theirs. */
+      models?: DesiredModels | undefined;
     }
-  /** An agent that was replaced must end; one that is unknown says hello again. */
-  | { outcome: 'stale_agent' | 'hello_again' };
+  /**
+   * stale_report: a newer report of this agent was taken; stale_agent: a newer agent speaks for the
+   * machine, this one must end; hello_again: this agent is not known.
+   */
+  | { outcome: 'stale_report' | 'stale_agent' | 'hello_again' };

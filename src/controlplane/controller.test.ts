@@ -22,7 +22,7 @@ function given(name: string, body: (rig: Rig) => Promise<void>): void {
 const roomForOne = inventoryOf({ cpu_millis: 1000, memory_bytes: 2 * gib });
 
 async function greet({ sync, ids }: Rig, inventory = roomForOne): Promise<void> {
-  await sync.hello(ids.machine_id, { boot_id: 'b', inventory });
+  await sync.hello(ids.machine_id, { boot_id: 'b', hello_id: 'h', known: null, inventory });
 }
 
 async function launch(rig: Rig, over: Partial<WorkloadSpec> = {}): Promise<string> {

@@ -40,7 +40,12 @@ async function given(
       ...{ tenant_id: 'other', name: 'eve', role: 'tenant-admin' },
     });
     const machine_id = rig.ids.machine_id;
-    await rig.sync.hello(machine_id, { boot_id: 'b', hello_id: 'h', known: null, inventory: words });
+    await rig.sync.hello(machine_id, {
+      boot_id: 'b',
+      hello_id: 'h',
+      known: null,
+      inventory: words,
+    });
     const text = 'update machines set sharing = $1 where id = $2';
     await rig.store.transact('write', { text, params: [sharing, machine_id] });
     rig.startController();

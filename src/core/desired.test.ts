@@ -21,6 +21,7 @@ const anyRow: fc.Arbitrary<DesiredSource> = fc.record({
   run_epoch: fc.integer({ min: 1, max: 99 }),
   driver: fc.constantFrom('linux-native', 'sim'),
   wanted: fc.constantFrom('run', 'park', 'remove'),
+  proven_at: fc.option(fc.nat(), { nil: null }),
   ended_at: fc.option(fc.nat(), { nil: null }),
   name: fc.string(),
   spec: fc.constantFrom(
@@ -28,6 +29,9 @@ const anyRow: fc.Arbitrary<DesiredSource> = fc.record({
     spec({ model_params: { context_length: 512, parallel: 2 } }),
     spec({ kind: 'vm', model: null }),
   ),
+  tenant_id: fc.constantFrom('ada', 'bob'),
+  owner_tenant_id: fc.constantFrom('ada', 'bob'),
+  sharing: fc.constantFrom('private', 'invite-only', 'community'),
 });
 
 function always(check: (rows: DesiredSource[]) => void): void {
@@ -53,12 +57,15 @@ test('rows are only looked at', () => {
   });
 });
 
-test('what ended is never asked to run again', () => {
+test("what ended, or is not the owner's on a weak driver, is never asked to run", () => {
   always((rows) => {
     desiredRuns(rows).forEach((run, index) => {
       const row = rows[index];
-      if (row?.ended_at !== null) assert.notEqual(run.action, 'run');
+      if (row === undefined) return;
+      const is_owner = row.tenant_id === row.owner_tenant_id;
+      if (row.ended_at !== null || !is_owner) assert.notEqual(run.action, 'run');
       else assert.equal(run.action, row.wanted);
+      assert.equal(run.begun, row.proven_at !== null);
     });
   });
 });

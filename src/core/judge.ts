@@ -67,6 +67,7 @@ const hopeless = new Set<ReasonCode>([
   'unknown_model',
   'out_of_memory',
   'engine_never_ready',
+  'isolation_not_allowed',
 ]);
 
 /** Returns null where the report says nothing new. */
@@ -136,7 +137,7 @@ function endedByItself(
   const extra = { exit: reported.exit, stages: reported.stages, log_tail: reported.log_tail };
   const steady = run.ready_at !== null && at.now - run.ready_at >= steady_ms;
   const attempts = (steady ? 0 : workload.attempts) + 1;
-  if (code === 'machine_rebooted') {
+  if (code === 'machine_rebooted' || code === 'machine_fenced') {
     return { event: 'replace', code, details, extra, set: { not_before: 0 } };
   }
   if (hopeless.has(code)) return { event: 'fail', code, details, extra, set: { attempts } };

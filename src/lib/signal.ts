@@ -1,8 +1,8 @@
 /**
  * A wake-up for loops: signals coalesce, so a thousand of them wake a waiter once.
  *
- * Invariants: a signal between two waits is not lost (the next `wait` returns at once); waiting
- * never rejects.
+ * Invariants: a signal between two waits, or as one is called off, is not lost (the next `wait`
+ * returns at once); waiting never rejects.
  */
 import type { Clock } from './clock.ts';
 
@@ -30,6 +30,8 @@ export function createSignal(): Signal {
         stop?.removeEventListener('abort', abort);
         // A newer wait may have begun since: its wake-up is not ours to take away.
         if (wake === abort) wake = null;
+        // Who was told to stop waiting leaves a signal to the next one.
+        if (stop?.aborted) return;
       }
       pending = false;
     },

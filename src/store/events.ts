@@ -49,6 +49,8 @@ export type WorkloadRow = Row & {
   memory_bytes: number;
   disk_bytes: number;
   ask: string;
+  /** The restore that this one was there for; 0 where it was made since. */
+  restored_epoch: number;
 };
 
 export type Move = {

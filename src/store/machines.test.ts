@@ -1,25 +1,13 @@
 /**
- * Machines: numbers that only rise, and nothing that an agent says about whose machine it is.
+ * Machines: pages of them, and nothing that an agent says about whose machine it is.
  */
 import assert from 'node:assert/strict';
 import { addTenant } from '../../test/lib/rig.ts';
-import { greet, offered, take } from '../../test/lib/store-model.ts';
+import { offered, take } from '../../test/lib/store-model.ts';
 import { onEveryStore } from '../../test/lib/store-tests.ts';
 import { findMachine, listHolders, listMachines } from './machines.ts';
 
 onEveryStore('machines', (inStory) => {
-  inStory('each hello has a higher epoch, also of many at once', async ({ store, ids, clock }) => {
-    const greetings = await Promise.all(
-      Array.from({ length: 16 }, () => greet(store, ids.machine_id, clock)),
-    );
-    const epochs = greetings.map((one) => one?.agent_epoch);
-    assert.deepEqual(
-      epochs,
-      Array.from({ length: 16 }, (_, index) => index + 2),
-    );
-    assert.equal(await greet(store, 'unknown', clock), null);
-  });
-
   inStory('adding a machine again leaves it as it is', async ({ store, ids }) => {
     const asked = { machine_id: ids.machine_id };
     const before = await store.read(findMachine, asked);

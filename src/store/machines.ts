@@ -42,54 +42,24 @@ export type AddMachineArgs = {
 export async function addMachine(sql: Sql, args: AddMachineArgs): Promise<{ added: number }> {
   const added = await sql.run(
     `insert into machines (id, tenant_id, name, region, sharing, agent_epoch, generation,
-       cpu_millis, memory_bytes, disk_bytes, created_at)
-     values ($1, $2, $3, $4, 'private', 0, 0, 0, 0, 0, $5)
+       cpu_millis, memory_bytes, disk_bytes, created_at, reconciled_epoch)
+     values ($1, $2, $3, $4, 'private', 0, 0, 0, 0, 0, $5,
+       coalesce((select cast(value as bigint) from meta where key = 'store_epoch'), 0))
      on conflict (id) do nothing`,
     [args.id, args.tenant_id, args.name, args.region, args.now],
   );
   return { added };
 }
 
-export type HelloArgs = {
+export type InventoryArgs = {
   machine_id: string;
-  boot_id: string;
   name: string;
   offered: Amounts;
   inventory: string;
-  now: number;
 };
 
-/**
- * An agent begins: every earlier one of this machine is superseded. Null for an unknown machine.
- */
-export async function greetMachine(
-  sql: Sql,
-  args: HelloArgs,
-): Promise<{ agent_epoch: number } | null> {
-  const row = await sql.get<MachineRow>(
-    `update machines set agent_epoch = agent_epoch + 1, boot_id = $2, name = $3, cpu_millis = $4,
-       memory_bytes = $5, disk_bytes = $6, inventory = $7, hello_at = $8,
-       inventory_revision = inventory_revision + 1
-     where id = $1 returning *`,
-    [
-      args.machine_id,
-      args.boot_id,
-      args.name,
-      args.offered.cpu_millis,
-      args.offered.memory_bytes,
-      args.offered.disk_bytes,
-      args.inventory,
-      args.now,
-    ],
-  );
-  return row === undefined ? null : { agent_epoch: row.agent_epoch };
-}
-
 /** What a machine offers has changed while its agent ran. */
-export async function updateInventory(
-  sql: Sql,
-  args: Omit<HelloArgs, 'boot_id' | 'now'>,
-): Promise<{ changed: number }> {
+export async function updateInventory(sql: Sql, args: InventoryArgs): Promise<{ changed: number }> {
   const changed = await sql.run(
     `update machines set name = $2, cpu_millis = $3, memory_bytes = $4, disk_bytes = $5,
        inventory = $6, inventory_revision = inventory_revision + 1 where id = $1`,
@@ -107,6 +77,16 @@ export async function updateInventory(
 
 export const findMachine: Query<{ machine_id: string }, MachineRow | undefined> = (sql, args) =>
   sql.get<MachineRow>('select * from machines where id = $1', [args.machine_id]);
+
+/** A page of the generations of machines, by id. */
+export const listGenerations: Query<
+  { after: string; limit: number },
+  (Row & { id: string; generation: number })[]
+> = (sql, args) =>
+  sql.all('select id, generation from machines where id > $1 order by id limit $2', [
+    args.after,
+    args.limit,
+  ]);
 
 /** A machine with who owns it and the sums that are held of it. */
 export type MachineWithHolds = MachineFields & { owner: string; held: Amounts };

@@ -7,12 +7,14 @@
  */
 import { judgeReport, type Verdict } from '../core/judge.ts';
 import type { RunExit } from '../core/run.ts';
+import type { DriverName, Sharing } from '../core/trust.ts';
 import type { Amounts, Placement, WorkloadSpec } from '../core/workload.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
 import { closeHeld, closeMetered, correctMetered, openInterval } from './ledger.ts';
 import { steadyOf } from './ledger-clock.ts';
 import { proveMachine } from './proofs.ts';
 import { withClaims } from './quotas.ts';
+import { isReconciled, markReconciled, nextRunEpoch } from './restore.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
 export type RunRow = Row & {
@@ -20,7 +22,7 @@ export type RunRow = Row & {
   replica: number;
   run_epoch: number;
   machine_id: string;
-  driver: string;
+  driver: DriverName;
   isolation: 'strong' | 'weak';
   placed_class: string;
   wanted: 'run' | 'park' | 'remove';
@@ -41,7 +43,9 @@ export type PlaceArgs = Cause & {
   placement: Placement;
 };
 
-export type PlaceResult = { outcome: 'placed' | 'changed_meanwhile' | 'no_room' };
+export type PlaceResult = {
+  outcome: 'placed' | 'changed_meanwhile' | 'no_room' | 'unreconciled';
+};
 
 /** Places a waiting workload: a new run, its hold, and the machine's next generation. */
 export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceResult> {
@@ -56,11 +60,12 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
     [row.id],
   );
   if (unproven !== undefined) return { outcome: 'changed_meanwhile' };
+  if (!(await isReconciled(sql, row.restored_epoch))) return { outcome: 'unreconciled' };
   const asked = JSON.parse(row.spec) as WorkloadSpec;
   await withClaims(sql, row);
   const machine_id = args.placement.machine_id;
   if (!(await hasRoom(sql, machine_id, asked))) return { outcome: 'no_room' };
-  const run_epoch = row.run_epoch + 1;
+  const run_epoch = nextRunEpoch(row);
   await sql.run(`update runs set wanted = 'remove' where workload_id = $1 and removed_at is null`, [
     row.id,
   ]);
@@ -167,6 +172,7 @@ export type ReportedRun = {
 /** Applies what a machine reports of its runs. A repeat changes nothing. */
 export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed: number }> {
   let changed = 0;
+  let strays = 0;
   await proveHeard(sql, args);
   for (const observed of args.observed) {
     const run = await sql.get<RunRow>(
@@ -174,6 +180,7 @@ export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed
          and machine_id = $4`,
       [observed.workload_id, observed.replica, observed.run_epoch, args.machine_id],
     );
+    if (run === undefined && observed.state !== 'removed') strays += 1;
     if (run === undefined || run.removed_at !== null) continue;
     const row = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
       run.workload_id,
@@ -190,7 +197,35 @@ export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed
     changed += 1;
     await applyVerdict(sql, args, run, row, observed, verdict);
   }
+  if (strays === 0) await markReconciled(sql, args.machine_id);
   return { changed };
+}
+
+/** Ends a run by a person's word that its machine is powered off. */
+export async function endByFence(
+  sql: Sql,
+  run: RunRow,
+  machine: string,
+  cause: Cause,
+): Promise<void> {
+  const row = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
+    run.workload_id,
+  ]);
+  if (row === undefined) return;
+  const observed: ReportedRun = {
+    ...{ workload_id: run.workload_id, replica: run.replica, run_epoch: run.run_epoch },
+    ...{ state: 'ended', stages: [], exit: null, reason: 'machine_fenced' },
+    ...{ details: { who: cause.actor }, log_tail: null },
+  };
+  const facts = { ...run, current: run.run_epoch === row.run_epoch };
+  const verdict = judgeReport(facts, row, observed, { now: cause.now, machine });
+  if (verdict === null) return;
+  await applyVerdict(sql, cause, run, row, observed, verdict);
+  // Whatever comes back is not to go on.
+  await sql.run(
+    `update runs set wanted = 'remove' where workload_id = $1 and replica = $2 and run_epoch = $3`,
+    [run.workload_id, run.replica, run.run_epoch],
+  );
 }
 
 async function proveHeard(sql: Sql, args: ReportArgs): Promise<void> {
@@ -226,7 +261,7 @@ async function proveRun(
 
 async function applyVerdict(
   sql: Sql,
-  args: ReportArgs,
+  args: Cause,
   run: RunRow,
   row: WorkloadRow,
   observed: ReportedRun,
@@ -259,7 +294,8 @@ async function applyVerdict(
     );
     await closeHeld(sql, run, args);
   }
-  if (removed_at !== null || wanted !== run.wanted) {
+  const first_word = run.proven_at === null && verdict.observed !== 'unknown';
+  if (removed_at !== null || wanted !== run.wanted || first_word) {
     await sql.run('update machines set generation = generation + 1 where id = $1', [
       run.machine_id,
     ]);
@@ -280,12 +316,19 @@ async function finishDeletion(sql: Sql, row: WorkloadRow, cause: Cause): Promise
   await moveWorkload(sql, row, { event: 'removed', code: null }, cause);
 }
 
-export type DesiredRow = RunRow & { name: string; spec: string };
+export type DesiredRow = RunRow & {
+  name: string;
+  spec: string;
+  tenant_id: string;
+  owner_tenant_id: string;
+  sharing: Sharing;
+};
 
 /** Every run of a machine that is not yet gone without a trace, with what it is for. */
 export const runsOfMachine: Query<{ machine_id: string }, DesiredRow[]> = (sql, args) =>
   sql.all<DesiredRow>(
-    `select r.*, w.name, w.spec from runs r join workloads w on w.id = r.workload_id
+    `select r.*, w.name, w.spec, w.tenant_id, m.tenant_id as owner_tenant_id, m.sharing
+     from runs r join workloads w on w.id = r.workload_id join machines m on m.id = r.machine_id
      where r.machine_id = $1 and r.removed_at is null
      order by r.workload_id, r.replica, r.run_epoch`,
     [args.machine_id],

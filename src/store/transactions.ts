@@ -13,15 +13,18 @@ import {
 } from './accounts.ts';
 import { recordNotes } from './activity-notes.ts';
 import { eraseActivity, sealActivity } from './activity-seal.ts';
+import { fenceMachine, greetMachine, shareMachine } from './agents.ts';
 import { forgetIdempotencyKeys } from './idempotency.ts';
 import { createInvitation, redeemInvitation, revokeInvitation } from './invitations.ts';
 import { createKey, revokeKey } from './keys.ts';
 import { startLedgerClock } from './ledger-clock.ts';
-import { addMachine, greetMachine, updateInventory } from './machines.ts';
+import { addMachine, updateInventory } from './machines.ts';
+import { applyModelFiles, wishModelFile } from './model-files.ts';
 import { rehashPassword, resetPassword, setPassword } from './passwords.ts';
 import { proveRunning } from './proofs.ts';
 import { queueWorkloads } from './queue.ts';
 import { setQuota } from './quota-limits.ts';
+import { restoreStore } from './restore.ts';
 import { applyReport, placeWorkload } from './runs.ts';
 import { noteDeploymentKey, removeSecret, resealSecret, setSecret } from './secrets.ts';
 import { revokeSession, revokeSessions, signInByPassword } from './sessions.ts';
@@ -35,6 +38,7 @@ export const transactions = {
   addMachine,
   addResetLink,
   addSignInLink,
+  applyModelFiles,
   applyReport,
   closeSession,
   createInvitation,
@@ -45,6 +49,7 @@ export const transactions = {
   disableUser,
   enableUser,
   eraseActivity,
+  fenceMachine,
   forgetIdempotencyKeys,
   greetMachine,
   launchWorkload,
@@ -62,6 +67,7 @@ export const transactions = {
   replaceOwnerToken,
   resealSecret,
   resetPassword,
+  restoreStore,
   revokeInvitation,
   revokeKey,
   revokeSession,
@@ -74,6 +80,7 @@ export const transactions = {
   setTenantDisabled,
   setUp,
   setUserRole,
+  shareMachine,
   signInByPassword,
   startLedgerClock,
   startWorkload,
@@ -81,6 +88,7 @@ export const transactions = {
   touchSession,
   touchToken,
   updateInventory,
+  wishModelFile,
 } satisfies TransactionTable;
 
 export type EinsoraStore = Store<typeof transactions>;

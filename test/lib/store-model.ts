@@ -11,6 +11,7 @@ import type { ObservedRun } from '../../src/contract/sync.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { nextState, type State, type StateEvent } from '../../src/core/states.ts';
 import { type Random, seededRandom } from '../../src/lib/random.ts';
+import type { HelloArgs } from '../../src/store/agents.ts';
 import type { EventRow, WorkloadRow } from '../../src/store/events.ts';
 import type { RunRow } from '../../src/store/runs.ts';
 import type { Row } from '../../src/store/sql.ts';
@@ -59,9 +60,24 @@ export async function beginStory(store: RigStore): Promise<Story> {
   return { store, clock, random, ids, proven: new Set() };
 }
 
-export async function greet(store: RigStore, machine_id: string, clock: FakeClock) {
-  const hello = { boot_id: 'b', name: 'desk', offered, inventory: '{}', now: clock.now() };
-  return store.transact('greetMachine', { machine_id, ...hello });
+/** A hello of an agent that knows what the machine's agents were told last. */
+export async function greet(
+  store: RigStore,
+  machine_id: string,
+  clock: FakeClock,
+  more: Partial<HelloArgs> = {},
+) {
+  const [row] = await select<{ agent_epoch: number }>(
+    store,
+    'select agent_epoch from machines where id = $1',
+    [machine_id],
+  );
+  const known = { store_uuid: 's', store_epoch: 1, agent_epoch: row?.agent_epoch ?? 0 };
+  return store.transact('greetMachine', {
+    ...{ machine_id, boot_id: 'b', hello_id: `hello ${known.agent_epoch}`, known },
+    ...{ is_heard: false, name: 'desk', offered, inventory: '{}', now: clock.now() },
+    ...more,
+  });
 }
 
 export const workloadsOf = (store: RigStore) =>
@@ -206,12 +222,13 @@ async function checkTimeline(store: RigStore, row: WorkloadRow): Promise<void> {
 function checkRuns(rows: WorkloadRow[], runs: RunRow[]): void {
   for (const row of rows) {
     const own = runs.filter((run) => run.workload_id === row.id);
+    const first = row.restored_epoch === 0 ? 1 : (own[0]?.run_epoch ?? 1);
     assert.deepEqual(
       own.map((run) => run.run_epoch),
-      own.map((_, index) => index + 1),
+      own.map((_, index) => index + first),
       'run_epoch rises by one',
     );
-    assert.equal(row.run_epoch, own.length);
+    assert.equal(row.run_epoch, own.at(-1)?.run_epoch ?? 0);
     const unproven = own.filter((run) => run.ended_at === null);
     assert.ok(unproven.length <= 1, 'at most one unproven run');
     if (row.state === 'deleted') assert.ok(own.every((run) => run.removed_at !== null));

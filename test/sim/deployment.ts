@@ -137,6 +137,7 @@ function createMachine(
     ...{ id, host, world, driver },
     disk: { files: new Map(), failing: 0 },
     link: createLink(story.time, story.chance(`link ${index}`)),
+    chance: story.chance(`agent ${index}`),
     offered: { cpu_millis: 8000, memory_bytes: 16 * gib },
     agent: null,
   };

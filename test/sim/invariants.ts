@@ -125,7 +125,9 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
   };
 }
 
-const desired_sql = `select r.*, w.name, w.spec from runs r join workloads w on w.id = r.workload_id
+const desired_sql = `select r.*, w.name, w.spec, w.tenant_id, m.tenant_id as owner_tenant_id,
+    m.sharing
+  from runs r join workloads w on w.id = r.workload_id join machines m on m.id = r.machine_id
   where r.machine_id = ?1 and r.removed_at is null
   order by r.workload_id, r.replica, r.run_epoch`;
 

@@ -7,9 +7,11 @@
 import { type Agent, createAgent } from '../../src/agent/agent.ts';
 import type { Journal, JournalEntry } from '../../src/agent/journal.ts';
 import type { Inventory } from '../../src/contract/machines.ts';
+import type { AgentIdentity } from '../../src/contract/sync.ts';
 import { parseRunName, type RunKey, runName } from '../../src/core/run.ts';
 import type { DriverName } from '../../src/core/trust.ts';
 import { gib } from './amounts.ts';
+import type { Chance } from './chance.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { createSimWork } from './endpoint-work.ts';
 import type { Host } from './host.ts';
@@ -29,11 +31,13 @@ export type Machine = {
   readonly disk: Disk;
   readonly link: Link;
   readonly driver: DriverName;
+  /** Of the machine's agents, one after the other. */
+  readonly chance: Chance;
   offered: { cpu_millis: number; memory_bytes: number };
   agent: { life: Life; agent: Agent } | null;
 };
 
-export type AgentPlace = Pick<Machine, 'id' | 'host' | 'world' | 'disk' | 'link' | 'driver'> & {
+export type AgentPlace = Omit<Machine, 'offered' | 'agent'> & {
   offered(): Machine['offered'];
   controlPlane(): ControlPlane | null;
 };
@@ -54,6 +58,7 @@ export function startAgent(
     inventory: () => life.async('inventory', async () => inventoryOf(place)),
     boot_id: host.bootId(),
     clock,
+    random: { bytes: (count) => life.sync('random.bytes', () => bytesOf(place.chance, count)) },
     log: story.log(host.name),
   });
   return { life, agent };
@@ -73,6 +78,13 @@ function journalOn(disk: Disk, life: Life): Journal {
     return text === undefined ? null : (JSON.parse(text) as JournalEntry);
   };
   return {
+    identity: () =>
+      life.sync('journal.identity', () => {
+        const text = disk.files.get('identity');
+        return text === undefined ? null : (JSON.parse(text) as AgentIdentity);
+      }),
+    writeIdentity: (identity) =>
+      life.sync('journal.writeIdentity', () => write('identity', JSON.stringify(identity))),
     list: () =>
       life.sync('journal.list', () =>
         [...disk.files.keys()].flatMap((name) => {
@@ -86,6 +98,10 @@ function journalOn(disk: Disk, life: Life): Journal {
       life.sync('journal.write', () => write(nameOf(run), JSON.stringify(entry))),
     remove: (run) => life.sync('journal.remove', () => void disk.files.delete(nameOf(run))),
   };
+}
+
+function bytesOf(chance: Chance, count: number): Uint8Array {
+  return Uint8Array.from({ length: count }, () => chance.between(0, 255));
 }
 
 function inventoryOf({ host, driver, offered }: AgentPlace): Inventory {

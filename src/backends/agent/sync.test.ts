@@ -14,13 +14,13 @@ import {
   select,
 } from '../../../test/lib/rig.ts';
 import { limits } from '../../contract/limits.ts';
-import type { HelloReply, ObservedRun, Report, SyncReply } from '../../contract/sync.ts';
+import type { AgentIdentity, ObservedRun, Report, SyncReply } from '../../contract/sync.ts';
 import { makeId } from '../../core/ids.ts';
 
 const inventory = inventoryOf({ cpu_millis: 4000, memory_bytes: 8 * gib });
 const never = new AbortController().signal;
 
-type Given = { rig: Rig; greeted: HelloReply; written: string[] };
+type Given = { rig: Rig; greeted: AgentIdentity; written: string[] };
 
 function given(name: string, body: (given: Given) => Promise<void>): void {
   test(name, async () => {
@@ -40,13 +40,19 @@ function given(name: string, body: (given: Given) => Promise<void>): void {
   });
 }
 
-async function greet({ sync, ids }: Rig): Promise<HelloReply> {
-  const greeted = await sync.hello(ids.machine_id, { boot_id: 'b', inventory });
-  assert.ok(greeted);
-  return greeted;
+/** A hello of an agent that knows what the machine's agents were told last. */
+async function greet({ sync, ids, store }: Rig, boot_id = 'b'): Promise<AgentIdentity> {
+  const [row] = await select<{ agent_epoch: number }>(store, 'select agent_epoch from machines');
+  const agent_epoch = row?.agent_epoch ?? 0;
+  const known = { store_uuid: 's', store_epoch: 1, agent_epoch };
+  const words = { boot_id, hello_id: `hello ${agent_epoch}`, known, inventory };
+  const greeted = await sync.hello(ids.machine_id, words);
+  assert.ok(greeted.outcome === 'greeted');
+  const { outcome: _, ...identity } = greeted;
+  return identity;
 }
 
-function report(greeted: HelloReply, seq: number, more: Partial<Report> = {}): Report {
+function report(greeted: AgentIdentity, seq: number, more: Partial<Report> = {}): Report {
   const words = { boot_id: 'b', have_generation: -1, observed: [], inventory: null };
   return { ...greeted, ...words, seq, ...more };
 }
@@ -95,7 +101,9 @@ async function hold({ rig, greeted }: Given, seq: number, signal = never) {
 given('an agent that is not known says hello first', async ({ rig, greeted }) => {
   const reply = await rig.sync.sync('another-machine', report(greeted, 1), never);
   assert.deepEqual(reply, { outcome: 'hello_again' });
-  assert.equal(await rig.sync.hello('another-machine', { boot_id: 'b', inventory }), null);
+  const words = { boot_id: 'b', hello_id: 'h', known: null, inventory };
+  const refused = await rig.sync.hello('another-machine', words);
+  assert.deepEqual(refused, { outcome: 'unknown_machine' });
 });
 
 given('the first report gets the complete desired state at once', async ({ rig, greeted }) => {
@@ -103,7 +111,7 @@ given('the first report gets the complete desired state at once', async ({ rig, 
   const reply = await rig.sync.sync(rig.ids.machine_id, report(greeted, 1), never);
   assert.ok(reply.outcome === 'accepted');
   assert.deepEqual(
-    reply.desired.map(({ workload_id, action }) => [workload_id, action]),
+    reply.desired?.map(({ workload_id, action }) => [workload_id, action]),
     [[run.workload_id, 'run']],
   );
   assert.equal(reply.generation, await generationOf(rig));
@@ -116,7 +124,7 @@ given('a report with an old number changes nothing', async ({ rig, greeted, writ
   for (const seq of [1, 2]) {
     const words = report(greeted, seq, { observed: [run] });
     const reply = await rig.sync.sync(rig.ids.machine_id, words, never);
-    assert.deepEqual(reply, { outcome: 'stale_agent' });
+    assert.deepEqual(reply, { outcome: 'stale_report' });
   }
   assert.deepEqual([await stateOf(rig), written], ['provisioning', []]);
 });
@@ -130,6 +138,44 @@ given('a report of an older agent changes nothing', async ({ rig, greeted, writt
     outcome: 'stale_agent',
   });
   assert.deepEqual([await stateOf(rig), written], ['provisioning', []]);
+});
+
+given('a hello that comes twice leaves the session as it is', async ({ rig, greeted }) => {
+  await rig.sync.sync(rig.ids.machine_id, report(greeted, 5), never);
+  const known = { store_uuid: 's', store_epoch: 1, agent_epoch: 0 };
+  const words = { boot_id: 'b', hello_id: 'hello 0', known, inventory };
+  const again = await rig.sync.hello(rig.ids.machine_id, words);
+  assert.deepEqual(again, { outcome: 'greeted', ...greeted });
+  const late = await rig.sync.sync(rig.ids.machine_id, report(greeted, 4), never);
+  assert.deepEqual(late, { outcome: 'stale_report' });
+  const next = await rig.sync.sync(rig.ids.machine_id, report(greeted, 6), never);
+  assert.equal(next.outcome, 'accepted');
+});
+
+given('a hello from another boot is taken one lease after the last word', async ({ rig }) => {
+  const known = { store_uuid: 's', store_epoch: 1, agent_epoch: 1 };
+  const words = { boot_id: 'b2', hello_id: 'h2', known, inventory };
+  const hello = () => rig.sync.hello(rig.ids.machine_id, words);
+  assert.deepEqual(await hello(), { outcome: 'other_boot' });
+  await rig.clock.advance(limits.machine_lease_ms);
+  assert.equal((await hello()).outcome, 'greeted');
+});
+
+given('the desired state is not told again while the agent has it', async (all) => {
+  const { done, poll } = await hold(all, 1);
+  await all.rig.clock.advance(limits.sync_hold_ms);
+  await done;
+  assert.ok(poll.reply?.outcome === 'accepted');
+  assert.equal(poll.reply.desired, null);
+});
+
+given('what nobody told of is heard of within seconds', async (all) => {
+  const { done, poll } = await hold(all, 1);
+  await place(all.rig);
+  await all.rig.clock.advance(limits.sync_hold_ms);
+  await done;
+  assert.ok(poll.reply?.outcome === 'accepted');
+  assert.equal(poll.reply.desired?.length, 1);
 });
 
 given('a newer agent ends the held poll of an older one', async (all) => {
@@ -148,7 +194,7 @@ given('a held poll returns when the generation changes', async (all) => {
   all.rig.sync.wake();
   await done;
   const { reply } = poll as { reply: Extract<SyncReply, { outcome: 'accepted' }> };
-  assert.deepEqual([reply.outcome, reply.desired.length], ['accepted', 1]);
+  assert.deepEqual([reply.outcome, reply.desired?.length], ['accepted', 1]);
 });
 
 given('a wake without a change keeps the poll held', async (all) => {

@@ -12,17 +12,18 @@ import { desiredRuns } from '../../core/desired.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import { createSignal, type Signal } from '../../lib/signal.ts';
-import { readIdentity } from '../../store/accounts.ts';
 import { findMachine } from '../../store/machines.ts';
 import type { MachineProof } from '../../store/proofs.ts';
-import { runsOfMachine } from '../../store/runs.ts';
+import { type DesiredRow, runsOfMachine } from '../../store/runs.ts';
+import type { Query } from '../../store/sql.ts';
 import type { EinsoraStore } from '../../store/transactions.ts';
+import { createGenerations, type Generations } from './generations.ts';
+import type { ModelSync } from './models.ts';
 import type { Presence } from './presence.ts';
 
 /** What an agent calls: in process for Solo, over mTLS for others. */
 export type SyncHandler = {
-  /** Null for a machine that is not known (any more). */
-  hello(machine_id: string, hello: Hello): Promise<HelloReply | null>;
+  hello(machine_id: string, hello: Hello): Promise<HelloReply>;
   sync(machine_id: string, report: Report, signal: AbortSignal): Promise<SyncReply>;
   /** Until when each machine's agent said of its runs what the store has of them. */
   proofs(): MachineProof[];
@@ -38,6 +39,8 @@ export type SyncDeps = {
   presence: Presence;
   /** Called when a report changed something that admission may care about. */
   changed: () => void;
+  /** Models in the sync; without it there are none. */
+  models?: ModelSync;
 };
 
 /** What is known of one agent since its hello. */
@@ -53,48 +56,54 @@ type Session = {
   poll: number;
 };
 
-type Context = SyncDeps & { sessions: Map<string, Session>; closed: boolean };
+type Context = SyncDeps & {
+  sessions: Map<string, Session>;
+  generations: Generations;
+  closed: boolean;
+};
 
 export function createSync(deps: SyncDeps): SyncHandler {
-  const context: Context = { ...deps, sessions: new Map(), closed: false };
-  const wake = () => {
-    for (const session of context.sessions.values()) session.held.notify();
-  };
+  const sessions = new Map<string, Session>();
+  const generations = createGenerations(deps, () => {
+    for (const session of sessions.values()) session.held.notify();
+  });
+  const context: Context = { ...deps, sessions, generations, closed: false };
   return {
     hello: (machine_id, words) => hello(context, machine_id, words),
     sync: (machine_id, report, signal) => sync(context, machine_id, report, signal),
-    wake,
+    wake: () => generations.change(),
     proofs: () => proofsOf(context),
     close() {
       context.closed = true;
-      wake();
+      for (const session of sessions.values()) session.held.notify();
     },
   };
 }
 
-async function hello(
-  { store, clock, presence, sessions, changed }: Context,
-  machine_id: string,
-  words: Hello,
-): Promise<HelloReply | null> {
+async function hello(context: Context, machine_id: string, words: Hello): Promise<HelloReply> {
+  const { store, clock, presence, sessions, changed } = context;
+  const { boot_id, hello_id, known, inventory } = words;
   const greeted = await store.transact('greetMachine', {
-    machine_id,
-    boot_id: words.boot_id,
-    name: words.inventory.name,
-    offered: words.inventory.offered,
-    inventory: JSON.stringify(words.inventory),
+    ...{ machine_id, boot_id, hello_id, known, is_heard: presence.isHeard(machine_id) },
+    ...{ name: inventory.name, offered: inventory.offered },
+    inventory: JSON.stringify(inventory),
     now: clock.now(),
   });
-  if (greeted === null) return null;
+  if (greeted.outcome !== 'greeted') {
+    context.log.warn({ machine_id, outcome: greeted.outcome }, 'a hello was not taken');
+    return greeted;
+  }
   presence.heard(machine_id);
-  sessions.get(machine_id)?.held.notify();
+  const before = sessions.get(machine_id);
+  // A repeat of the hello that began the session leaves it as it is.
+  if (before !== undefined && before.agent_epoch >= greeted.agent_epoch) return greeted;
   const { agent_epoch } = greeted;
   const held = createSignal();
   const begun = { seq: 0, applied: '', proven_mono: null, poll: 0 };
   sessions.set(machine_id, { ...begun, agent_epoch, held });
+  before?.held.notify();
   changed();
-  const { store_uuid, store_epoch } = await store.read(readIdentity, {});
-  return { store_uuid, store_epoch, agent_epoch };
+  return greeted;
 }
 
 async function sync(
@@ -105,12 +114,15 @@ async function sync(
 ): Promise<SyncReply> {
   const session = context.sessions.get(machine_id);
   if (session === undefined) return { outcome: 'hello_again' };
-  if (report.agent_epoch !== session.agent_epoch || report.seq <= session.seq) {
-    return { outcome: 'stale_agent' };
-  }
+  if (report.agent_epoch < session.agent_epoch) return { outcome: 'stale_agent' };
+  if (report.agent_epoch > session.agent_epoch) return { outcome: 'hello_again' };
+  if (report.seq <= session.seq) return { outcome: 'stale_report' };
   session.seq = report.seq;
   context.presence.heard(machine_id);
   await applyReported(context, machine_id, session, report);
+  if (report.models !== undefined && (await context.models?.apply(machine_id, report.models))) {
+    context.generations.change();
+  }
   return holdUntilChanged(context, machine_id, session, report.have_generation, signal);
 }
 
@@ -121,19 +133,11 @@ function proofsOf({ sessions }: Context): MachineProof[] {
 }
 
 async function applyReported(
-  { store, clock, presence, changed }: Context,
+  { store, clock, presence, changed, generations }: Context,
   machine_id: string,
   session: Session,
   report: Report,
 ): Promise<void> {
-  const machine = await store.read(findMachine, { machine_id });
-  const machine_name = machine?.name ?? machine_id;
-  if (report.inventory !== null) {
-    const inventory = JSON.stringify(report.inventory);
-    const { name, offered } = report.inventory;
-    await store.transact('updateInventory', { machine_id, name, offered, inventory });
-    changed();
-  }
   for (const run of report.observed) {
     if (run.state === 'removed') presence.forget(run);
     else presence.setStages(run, run.stages);
@@ -141,9 +145,17 @@ async function applyReported(
   // Stages come and go without a write; what proves something is compared without them.
   const proof = JSON.stringify(report.observed.map((run) => ({ ...run, stages: [] })));
   const mono = clock.monotonic();
-  if (proof === session.applied) {
+  if (proof === session.applied && report.inventory === null) {
     session.proven_mono = mono;
     return;
+  }
+  const machine = await store.read(findMachine, { machine_id });
+  const machine_name = machine?.name ?? machine_id;
+  if (report.inventory !== null) {
+    const inventory = JSON.stringify(report.inventory);
+    const { name, offered } = report.inventory;
+    await store.transact('updateInventory', { machine_id, name, offered, inventory });
+    changed();
   }
   const applied = await store.transact('applyReport', {
     machine_id,
@@ -157,7 +169,10 @@ async function applyReported(
   });
   session.applied = proof;
   session.proven_mono = mono;
-  if (applied.changed > 0) changed();
+  if (applied.changed > 0) {
+    generations.change();
+    changed();
+  }
 }
 
 async function holdUntilChanged(
@@ -167,31 +182,51 @@ async function holdUntilChanged(
   have_generation: number,
   signal: AbortSignal,
 ): Promise<SyncReply> {
-  const { store, clock, sessions } = context;
+  const { clock, sessions, generations } = context;
   const deadline = clock.monotonic() + limits.sync_hold_ms;
   session.poll += 1;
   const { poll } = session;
   session.held.notify(); // an earlier poll of this machine ends
   for (;;) {
     if (sessions.get(machine_id) !== session) return { outcome: 'stale_agent' };
-    const machine = await store.read(findMachine, { machine_id });
-    if (machine === undefined) return { outcome: 'hello_again' };
+    const generation = await generations.of(machine_id);
+    if (generation === undefined) return { outcome: 'hello_again' };
     const left = deadline - clock.monotonic();
     const is_over = left <= 0 || signal.aborted || context.closed || session.poll !== poll;
-    if (is_over || machine.generation !== have_generation) {
-      return answer(store, machine_id, machine.generation);
+    if (is_over || generation !== have_generation) {
+      return answer(context, machine_id, generation, have_generation);
     }
     await session.held.wait(clock, left, signal);
   }
 }
 
 async function answer(
-  store: EinsoraStore,
+  { store, generations, models: model_sync }: Context,
   machine_id: string,
   generation: number,
+  have_generation: number,
 ): Promise<SyncReply> {
-  const { store_uuid, store_epoch } = await store.read(readIdentity, {});
-  const rows = await store.read(runsOfMachine, { machine_id });
-  const desired = desiredRuns(rows);
-  return { outcome: 'accepted', store_uuid, store_epoch, generation, desired };
+  const identity = await generations.identity();
+  if (generation === have_generation) {
+    return { outcome: 'accepted', ...identity, generation, desired: null };
+  }
+  const found = await store.read(desiredOfMachine, { machine_id });
+  if (found === undefined) return { outcome: 'hello_again' };
+  const desired = desiredRuns(found.rows);
+  const owned = desired.map((run, index) => ({
+    run,
+    tenant_id: found.rows[index]?.tenant_id ?? '',
+  }));
+  const models = await model_sync?.desired(machine_id, owned);
+  return { outcome: 'accepted', ...identity, generation: found.generation, desired, models };
 }
+
+/** Both in one read: a generation never comes with the rows of another. */
+const desiredOfMachine: Query<
+  { machine_id: string },
+  { generation: number; rows: DesiredRow[] } | undefined
+> = async (sql, args) => {
+  const machine = await findMachine(sql, args);
+  if (machine === undefined) return undefined;
+  return { generation: machine.generation, rows: await runsOfMachine(sql, args) };
+};

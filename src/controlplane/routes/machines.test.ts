@@ -9,7 +9,7 @@ const inventory = inventoryOf({ cpu_millis: 2000, memory_bytes: 4 * gib });
 
 test('a machine shows what it has, and whether it was heard of lately', async () => {
   const rig = await createRig();
-  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', inventory });
+  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', hello_id: 'h', known: null, inventory });
   const list = async () => (await ask(rig, 'GET', '/v1/machines')).body.items?.[0] ?? {};
   const machine = await list();
   assert.deepEqual([machine.name, machine.owner, machine.online], ['desk', 'local', true]);
@@ -21,7 +21,7 @@ test('a machine shows what it has, and whether it was heard of lately', async ()
 
 test("a stranger's private machine is not listed, a shared one without its insides", async () => {
   const rig = await createRig();
-  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', inventory });
+  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', hello_id: 'h', known: null, inventory });
   await addTenant(rig.store, 'other', 'other');
   const eve = { tenant_id: 'other', name: 'eve', role: 'operator' as const };
   const { token } = await addUser(rig.store, rig.random, eve);
@@ -36,7 +36,7 @@ test("a stranger's private machine is not listed, a shared one without its insid
 
 test('the catalog says which class fits a model, and which machine offers a class', async () => {
   const rig = await createRig();
-  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', inventory });
+  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', hello_id: 'h', known: null, inventory });
   const { body } = await ask(rig, 'GET', '/v1/catalog');
   const classes = body.classes as { name: string; machines: string[] }[];
   const offered = classes.filter((entry) => entry.machines.includes('desk'));

@@ -51,7 +51,7 @@ given('a launch is recorded with every default filled in, and wakes admission', 
 
 given('sixty-four launches at once are all recorded, and room for one places one', async (rig) => {
   const inventory = inventoryOf({ cpu_millis: 1000, memory_bytes: 2 * gib });
-  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', inventory });
+  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', hello_id: 'h', known: null, inventory });
   rig.startController();
   const answers = await Promise.all(Array.from({ length: 64 }, () => launch(rig)));
   assert.ok(answers.every((answer) => answer.status === 201));
@@ -75,7 +75,7 @@ given('a repeat with the same key has one effect and the same answer', async (ri
 
 given('a repeat after it was placed still tells what was true then', async (rig) => {
   const inventory = inventoryOf({ cpu_millis: 4000, memory_bytes: 8 * gib });
-  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', inventory });
+  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', hello_id: 'h', known: null, inventory });
   const first = await launch(rig, endpoint, 'once');
   await rig.startController().pass();
   const now = await ask(rig, 'GET', `/v1/workloads/${first.body.id}`);
@@ -205,7 +205,7 @@ given('stop, start and delete are accepted, and agents hear of it at once', asyn
 
 given('a plan says where, why not elsewhere, and changes nothing', async (rig) => {
   const inventory = inventoryOf({ cpu_millis: 1000, memory_bytes: gib });
-  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', inventory });
+  await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', hello_id: 'h', known: null, inventory });
   const { status, body } = await ask(rig, 'POST', '/v1/plan', { body: endpoint });
   assert.equal(status, 200);
   assert.equal(body.chosen, null);

@@ -76,6 +76,16 @@ export const runReasons = {
     sentence: '{machine} was restarted, which ended it.',
     fix: null,
   },
+  machine_fenced: {
+    status: 409,
+    sentence: '{machine} was declared powered off by {who}, which ends it.',
+    fix: null,
+  },
+  trust_lost: {
+    status: 409,
+    sentence: 'It may not run on its machine any more: whose that is or who shares it changed.',
+    fix: 'bin/einsora start {name}',
+  },
   engine_refused: {
     status: 409,
     sentence: 'The engine is up but answered its first question with {status}: {why}.',

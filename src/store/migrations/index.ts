@@ -8,6 +8,7 @@ import { quotaLedger } from './0003-quota-ledger.ts';
 import { activitySecrets } from './0004-activity-secrets.ts';
 import { modelFiles } from './0005-model-files.ts';
 import { admission } from './0006-admission.ts';
+import { agents } from './0007-agents.ts';
 
 export const migrations: readonly Migration[] = [
   solo,
@@ -16,4 +17,5 @@ export const migrations: readonly Migration[] = [
   activitySecrets,
   modelFiles,
   admission,
+  agents,
 ];

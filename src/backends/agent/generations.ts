@@ -1,0 +1,78 @@
+/**
+ * Which generation each machine's desired state is at, kept in memory so that a poll that changes
+ * nothing reads nothing.
+ *
+ * Invariants: after `change` nobody is answered from what was read before it; what nobody told of
+ * (another control plane wrote it) is seen within a few seconds; many changes at once are one read.
+ */
+import type { Clock } from '../../lib/clock.ts';
+import { listGenerations } from '../../store/machines.ts';
+import { readStoreEpoch } from '../../store/restore.ts';
+import type { EinsoraStore } from '../../store/transactions.ts';
+
+export type Generations = {
+  /** Something may have changed. */
+  change(): void;
+  /** Undefined for a machine that is not known. */
+  of(machine_id: string): Promise<number | undefined>;
+  /** The store's own: it is another one only in another process. */
+  identity(): Promise<{ store_uuid: string; store_epoch: number }>;
+};
+
+const believed_ms = 5000;
+const page_rows = 1000;
+
+type Deps = { store: EinsoraStore; clock: Clock };
+
+/** `tell` is called after each read that found another generation than before. */
+export function createGenerations({ store, clock }: Deps, tell: () => void): Generations {
+  let known = new Map<string, number>();
+  let read_at = Number.NEGATIVE_INFINITY;
+  let is_stale = true;
+  let reading: Promise<void> | null = null;
+  let identity: Promise<{ store_uuid: string; store_epoch: number }> | null = null;
+
+  async function readAll(): Promise<void> {
+    is_stale = false;
+    const found = new Map<string, number>();
+    for (let after = ''; ; ) {
+      const rows = await store.read(listGenerations, { after, limit: page_rows });
+      for (const { id, generation } of rows) found.set(id, generation);
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < page_rows) break;
+      after = last.id;
+    }
+    const is_news = [...found].some(([id, generation]) => known.get(id) !== generation);
+    known = found;
+    read_at = clock.monotonic();
+    if (is_news) tell();
+  }
+
+  /** A change that comes while it is being read makes it be read once more. */
+  async function refresh(): Promise<void> {
+    while (is_stale || clock.monotonic() - read_at >= believed_ms) {
+      reading ??= readAll().finally(() => {
+        reading = null;
+      });
+      await reading;
+    }
+  }
+
+  return {
+    change() {
+      is_stale = true;
+      refresh().catch(() => {}); // whoever asks reads again, and hears of it
+    },
+    async of(machine_id) {
+      await refresh();
+      return known.get(machine_id);
+    },
+    identity() {
+      identity ??= store.read(readStoreEpoch, {});
+      identity.catch(() => {
+        identity = null;
+      });
+      return identity;
+    },
+  };
+}
