@@ -56,8 +56,13 @@ export async function exportLog(context: Context, options: ExportOptions): Promi
   }
   const { rows, seals, anchors } = counts;
   const where = output === undefined ? '' : ` in ${output}`;
-  say(context, `${rows} rows under ${seals} seals, ${anchors} anchors${where}`);
+  const what = `${counted(rows, 'row')} under ${counted(seals, 'seal')}`;
+  say(context, `${what}, ${counted(anchors, 'anchor')}${where}`);
   return exitCode('ok');
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 type Counts = { rows: number; seals: number; anchors: number };
@@ -129,12 +134,12 @@ function sayReport(context: Context, header: Header, report: ChainReport): void 
   for (const { code, message } of problems) {
     printData(context, `${tint(context, stdout, 'red', '✘')} ${code}: ${oneLine(message)}`);
   }
-  const what = `${rows} rows under ${seals} seals`;
+  const what = `${counted(rows, 'row')} under ${counted(seals, 'seal')}`;
   const mark = problems.length === 0 ? tint(context, stdout, 'green', '✔') : '';
   const verdict = problems.length === 0 ? 'are as they were sealed' : 'were looked at';
   printData(context, `${mark} ${what} ${verdict}`.trim());
   const until = anchored_until === null ? '' : `, the newest of ${momentText(anchored_until)} UTC`;
-  printData(context, `  anchors  ${anchors} hold${until}`);
+  printData(context, `  anchors  ${anchors} ${anchors === 1 ? 'holds' : 'hold'}${until}`);
   printData(context, `  key      ${oneLine(header.public_key)}`);
   if (header.first_seal > 1)
     say(context, `This is a part of the log, from seal ${header.first_seal}.`);

@@ -16,8 +16,8 @@ import type { Anchors } from './anchors.ts';
 export type Sealer = {
   /** One round: resolves when what could be sealed is; rejects where the store refused. */
   tick(): Promise<void>;
-  /** Signs the newest seals that were not signed since the start. */
-  anchor(): Promise<void>;
+  /** Signs the newest seals that were not signed since the start; how many. */
+  anchor(): Promise<number>;
 };
 
 const every_ms = 1000;
@@ -37,12 +37,13 @@ export function createSealer(deps: {
 }): Sealer {
   const { store, clock, random, notes, anchors } = deps;
   const anchored = new Map<string, number>();
-  let last: Promise<void> = Promise.resolve();
+  let last: Promise<unknown> = Promise.resolve();
 
   /** One after the other: two at once would want the same rows. */
-  function inTurn(work: () => Promise<void>): Promise<void> {
-    last = last.then(work, work);
-    return last;
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const next = last.then(work, work);
+    last = next;
+    return next;
   }
 
   async function writeNotes(): Promise<void> {
@@ -70,14 +71,16 @@ export function createSealer(deps: {
     }
   }
 
-  async function anchor(): Promise<void> {
+  async function anchor(): Promise<number> {
+    let signed = 0;
     for (let after = ''; ; ) {
       const heads = await store.read(listHeads, { after, limit: heads_a_time });
       const news = heads.filter((head) => head.number > (anchored.get(head.tenant_id) ?? 0));
       anchors.add(news, clock.now());
       for (const head of news) anchored.set(head.tenant_id, head.number);
+      signed += news.length;
       const end = heads.at(-1);
-      if (heads.length < heads_a_time || end === undefined) return;
+      if (heads.length < heads_a_time || end === undefined) return signed;
       after = end.tenant_id;
     }
   }
@@ -101,9 +104,9 @@ export function startSealer(deps: {
     try {
       await sealer.tick();
       const now = clock.monotonic();
+      // Until there was one, each tick tries: the first seal after a start is anchored at once.
       if (anchored_at === null || now - anchored_at >= anchor_every_ms) {
-        await sealer.anchor();
-        anchored_at = now;
+        if ((await sealer.anchor()) > 0) anchored_at = now;
       }
       failing = false;
     } catch (error) {
