@@ -11,6 +11,7 @@ import { getRequestListener } from '@hono/node-server';
 import { EinsoraError } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
 import { gatewayPrefixes } from '../contract/routes.ts';
+import { formatBytes } from '../core/format.ts';
 import { makeId } from '../core/ids.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -19,6 +20,7 @@ import type { Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
 import { clientRequestId } from './action.ts';
 import type { Api, RequestFacts } from './api.ts';
+import { hasBody, readBody } from './body.ts';
 import { isOwnHost } from './hosts.ts';
 import { servePage } from './page.ts';
 
@@ -92,6 +94,7 @@ function open(deps: ServerDeps, bound: { port: number }): Server {
     const facts: Facts = {
       ...{ request_id, log: deps.log.child({ request_id }), holds: uncount },
       hangUp: () => void response.destroy(),
+      is_bounded: true,
     };
     const began = deps.clock.monotonic();
     harden(response, request_id);
@@ -101,7 +104,7 @@ function open(deps: ServerDeps, bound: { port: number }): Server {
       const duration_ms = Math.round(deps.clock.monotonic() - began);
       const { method } = request;
       const path = pathOf(request);
-      const client_request_id = clientRequestId(request.headers['x-request-id']);
+      const client_request_id = clientRequestId(request.headers['x-request-id']) ?? undefined;
       const { statusCode: status } = response;
       facts.log.info({ method, path, status, duration_ms, client_request_id }, 'request');
     });
@@ -129,8 +132,16 @@ function route(deps: ServerDeps): Serve {
     if (isGatewayPath(path)) return void deps.gateway.handle(request, response, { request_id });
     if (servePage(request, response, path)) return;
     known.set(request, facts);
-    void serveApi(request, response);
+    if (!hasBody(request)) return void serveApi(request, response);
+    readBody(deps.clock, request, (end) => {
+      if (end === 'whole') void serveApi(request, response);
+      else if (end === 'too_large') refuse(response, tooLarge(), request_id);
+    });
   };
+}
+
+function tooLarge(): EinsoraError {
+  return new EinsoraError('body_too_large', { limit: formatBytes(limits.api_body_bytes) });
 }
 
 function pathOf(request: IncomingMessage): string {
