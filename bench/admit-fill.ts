@@ -51,15 +51,19 @@ export async function openFilled(folder: string, tenants: number): Promise<Fille
   return { store, write, who };
 }
 
-/** Machines that are shared with everybody, each of 2 to 16 cores. */
-export async function addMachines({ store, write, who }: Filled, count: number): Promise<void> {
+/** Machines that are shared with everybody, each of so many cores, or of 2 to 16. */
+export async function addMachines(
+  { store, write, who }: Filled,
+  count: number,
+  cores_of_each: number | null = null,
+): Promise<void> {
   for (let index = 0; index < count; index += 1) {
     const id = newId();
     const owner = who[index % who.length];
     const name = `machine-${index}`;
     const { tenant_id = '' } = owner ?? {};
     await store.transact('addMachine', { id, tenant_id, name, region: 'local', now: 0 });
-    const cores = 2 ** (1 + (index % 4));
+    const cores = cores_of_each ?? 2 ** (1 + (index % 4));
     const inventory = inventoryOf(name, cores);
     const { cpu_millis, memory_bytes, disk_bytes } = inventory.offered;
     await write(
@@ -74,12 +78,11 @@ export async function addMachines({ store, write, who }: Filled, count: number):
 export async function launchMany({ store, who }: Filled, count: number): Promise<void> {
   const one = (index: number) => {
     const owner = who[index % who.length];
-    const now = systemClock.now();
-    return store.transact('launchWorkload', {
-      ...{ id: newId(), tenant_id: owner?.tenant_id ?? '', creator_id: owner?.user_id ?? '' },
-      ...{ spec: specOf(index), name_is_free: false, actor: 'user:bench', request_id: 'bench' },
-      ...{ now, idempotency: null },
-    });
+    if (owner === undefined) throw new Error('somebody launches');
+    launched += 1;
+    const names = { id: newId(), name: `w-${launched}`, request: 'bench', now: systemClock.now() };
+    const args = launchArgs(owner, { ...names, key: null }, index);
+    return store.transact('launchWorkload', args);
   };
   for (let from = 0; from < count; from += 1000) {
     const some = Math.min(1000, count - from);
@@ -88,12 +91,33 @@ export async function launchMany({ store, who }: Filled, count: number): Promise
 }
 
 let launched = 0;
-function specOf(index: number): WorkloadSpec {
-  launched += 1;
-  const entry = classes[index % classes.length];
+
+type Names = { id: string; name: string; key: string | null; request: string; now: number };
+
+/** A launch of the n-th class, as the API asks the store for it. */
+export function launchArgs({ tenant_id, user_id }: Who, names: Names, n = 0) {
+  const { id, name, key, request, now } = names;
+  const principal = { tenant_id, user_id, actor: 'user:bench', via: 'token' as const };
+  return {
+    ...{ id, tenant_id, creator_id: user_id, spec: specOf(name, n), name_is_free: false },
+    ...{ actor: 'user:bench', request_id: request, now },
+    idempotency: key === null ? null : { principal: user_id, key, request_hash: request },
+    action: {
+      ...principal,
+      id: newId(),
+      proof_id: 'bench',
+      request_id: request,
+      route: 'launch',
+      now,
+    },
+  };
+}
+
+function specOf(name: string, n: number): WorkloadSpec {
+  const entry = classes[n % classes.length];
   if (entry === undefined) throw new Error('the catalog has classes');
   return {
-    ...{ kind: 'instance', name: `w-${launched}`, region: 'local', accelerator: null },
+    ...{ kind: 'instance', name, region: 'local', accelerator: null },
     ...{ gpu_class: entry.name, gpu_count: 0, cpu_millis: entry.cpu_millis },
     ...{ memory_bytes: entry.memory_bytes, disk_bytes: 0, model: null, model_params: {} },
   };

@@ -46,6 +46,7 @@ export const limits = {
   run_attempts: 3,
   stage_silence_ms: 120_000,
   request_headers_ms: 15_000,
+  request_body_ms: 30_000,
   secret_value_chars: 16 * 1024,
   secrets_per_tenant: 100,
   seals_per_page: 10,

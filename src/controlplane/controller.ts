@@ -46,9 +46,9 @@ const members_of_one = 100;
 const queued_limit = 5000;
 /** A pass at least so often, in periods, even where nothing seems to have changed. */
 const full_every = 6;
-/** After a pass that took long, the loop rests twice as long, so that others get their turn. */
-const rest_share = 2;
-const rest_limit_ms = 500;
+/** After a pass the loop rests nine times as long: long queues take a tenth of the time. */
+const rest_share = 9;
+const rest_limit_ms = 1000;
 
 export type ControllerDeps = {
   store: EinsoraStore;

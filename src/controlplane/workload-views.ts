@@ -32,11 +32,18 @@ export type ViewDeps = {
   gateway_url: () => string;
 };
 
-export async function workloadViews(deps: ViewDeps, rows: WorkloadRow[]): Promise<Workload[]> {
-  const ids = rows.map((row) => row.id);
-  const runs = await deps.store.read(currentRuns, { workload_ids: ids });
-  const creators = [...new Set(rows.map((row) => row.creator_id))];
-  const users = await deps.store.read(userNames, { ids: creators });
+/** Who asks: of them the name is known without looking. */
+export type Asker = { user_id: string; user_name: string };
+
+export async function workloadViews(
+  deps: ViewDeps,
+  rows: WorkloadRow[],
+  asker: Asker,
+): Promise<Workload[]> {
+  // What was never placed has no run; what the asker created needs no name looked up.
+  const ids = rows.filter((row) => row.run_epoch > 0).map((row) => row.id);
+  const runs = ids.length === 0 ? [] : await deps.store.read(currentRuns, { workload_ids: ids });
+  const users = await namesOf(deps, rows, asker);
   const views: Workload[] = [];
   for (const row of rows) {
     // A row that is answered again (Idempotency-Key) is shown with the run that it had then.
@@ -66,7 +73,7 @@ export async function workloadViews(deps: ViewDeps, rows: WorkloadRow[]): Promis
       stages: run === undefined || waits ? [] : deps.presence.stages(run),
       restarts: Math.max(0, row.attempts),
       created_at: row.created_at,
-      created_by: users.find((user) => user.id === row.creator_id)?.name ?? row.creator_id,
+      created_by: users.get(row.creator_id) ?? row.creator_id,
       state_since: row.state_since,
       revision: row.revision,
       url: row.kind === 'endpoint' ? deps.gateway_url() : null,
@@ -75,8 +82,22 @@ export async function workloadViews(deps: ViewDeps, rows: WorkloadRow[]): Promis
   return views;
 }
 
-export async function workloadView(deps: ViewDeps, row: WorkloadRow): Promise<Workload> {
-  const [view] = await workloadViews(deps, [row]);
+async function namesOf(
+  deps: ViewDeps,
+  rows: WorkloadRow[],
+  { user_id, user_name }: Asker,
+): Promise<Map<string, string>> {
+  const ids = [...new Set(rows.map((row) => row.creator_id))].filter((id) => id !== user_id);
+  const users = ids.length === 0 ? [] : await deps.store.read(userNames, { ids });
+  return new Map([...users.map(({ id, name }) => [id, name] as const), [user_id, user_name]]);
+}
+
+export async function workloadView(
+  deps: ViewDeps,
+  row: WorkloadRow,
+  asker: Asker,
+): Promise<Workload> {
+  const [view] = await workloadViews(deps, [row], asker);
   if (view === undefined) throw new Error('a view of one row is one view');
   return view;
 }
@@ -99,7 +120,7 @@ export function planView(
   tenant_id: string,
   machines: MachineView[],
   over: Details | null,
-): Plan {
+): Omit<Plan, 'download'> {
   const decision = place(asked.spec, tenant_id, machines);
   return {
     asked: asked.spec,

@@ -15,16 +15,28 @@ const pattern = /^[0-7][0-9a-hjkmnp-tv-z]{25}$/;
 
 /** Makes an id from wall-clock milliseconds and at least 10 random bytes. */
 export function makeId(now_ms: number, random: Uint8Array): string {
-  let bits = BigInt(Math.max(0, Math.floor(now_ms))) & 0xffff_ffff_ffffn;
-  const noise = random.slice(0, 10).reduce((all, byte) => (all << 8n) | BigInt(byte), 0n);
-  const high = (noise >> 62n) & 0xfffn; // 12 bits beside the version
-  const low = noise & 0x3fff_ffff_ffff_ffffn; // 62 bits beside the variant
-  bits = (bits << 16n) | (7n << 12n) | high;
-  bits = (bits << 64n) | (2n << 62n) | low;
+  const at = (index: number) => random[index] ?? 0;
+  const time = Math.max(0, Math.floor(now_ms));
+  const high_time = Math.floor(time / 2 ** 32) & 0xffff;
+  const low_time = time % 2 ** 32;
+  const high = ((at(0) & 3) << 10) | (at(1) << 2) | (at(2) >> 6); // 12 bits beside the version
+  const bytes = [
+    ...[high_time >> 8, high_time & 255],
+    ...[low_time >>> 24, (low_time >>> 16) & 255, (low_time >>> 8) & 255, low_time & 255],
+    ...[0x70 | (high >> 8), high & 255],
+    ...[0x80 | (at(2) & 0x3f), at(3), at(4), at(5), at(6), at(7), at(8), at(9)],
+  ];
   let out = '';
-  for (let index = 0; index < 26; index += 1) {
-    out = alphabet.charAt(Number(bits & 31n)) + out;
-    bits >>= 5n;
+  let rest = 0;
+  let rest_bits = 2; // 130 bits are 26 characters: two zeros come first
+  for (const byte of bytes) {
+    rest = (rest << 8) | byte;
+    rest_bits += 8;
+    while (rest_bits >= 5) {
+      rest_bits -= 5;
+      out += alphabet.charAt((rest >> rest_bits) & 31);
+    }
+    rest &= (1 << rest_bits) - 1;
   }
   return out;
 }

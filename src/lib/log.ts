@@ -38,25 +38,25 @@ export const silentLog: Log = {
   child: () => silentLog,
 };
 
-function wrap(logger: pino.Logger): Log {
+/** What is bound is kept here: a child of pino's costs more than a line. */
+function wrap(logger: pino.Logger, bound: LogFields = {}): Log {
+  const whole = (fields: LogFields) => ({ ...bound, ...capped(fields) });
   return {
-    debug: (fields, message) => logger.debug(capped(fields), message),
-    info: (fields, message) => logger.info(capped(fields), message),
-    warn: (fields, message) => logger.warn(capped(fields), message),
-    error: (fields, message) => logger.error(capped(fields), message),
-    child: (fields) => wrap(logger.child(capped(fields))),
+    debug: (fields, message) => logger.debug(whole(fields), message),
+    info: (fields, message) => logger.info(whole(fields), message),
+    warn: (fields, message) => logger.warn(whole(fields), message),
+    error: (fields, message) => logger.error(whole(fields), message),
+    child: (fields) => wrap(logger, whole(fields)),
   };
 }
 
 function capped(fields: LogFields): LogFields {
-  return Object.fromEntries(
-    Object.entries(fields).map(([key, value]) => [
-      key,
-      typeof value === 'string' && value.length > value_limit
-        ? `${value.slice(0, value_limit)}…`
-        : value,
-    ]),
-  );
+  const result: LogFields = {};
+  for (const [key, value] of Object.entries(fields)) {
+    const is_long = typeof value === 'string' && value.length > value_limit;
+    result[key] = is_long ? `${value.slice(0, value_limit)}…` : value;
+  }
+  return result;
 }
 
 /** One line for an unknown thrown value, with its causes. */

@@ -28,4 +28,21 @@ test('a fraction is in [0, 1), and every tenth is met', () => {
 test('the system gives as many bytes as were asked for, never the same', () => {
   assert.equal(systemRandom.bytes(32).length, 32);
   assert.notDeepEqual(systemRandom.bytes(32), systemRandom.bytes(32));
+  const seen = new Set<string>();
+  const lengths = [1, 7, 10, 32, 500, 512, 513, 5000];
+  for (let round = 0; round < 400; round += 1) {
+    const count = lengths[round % lengths.length] ?? 0;
+    const bytes = systemRandom.bytes(count);
+    assert.equal(bytes.length, count);
+    if (count >= 10) seen.add(Buffer.from(bytes).toString('hex'));
+  }
+  assert.equal(seen.size, 300);
+  for (const text of seen) assert.doesNotMatch(text, /^(?:00)+$/);
+});
+
+test('what was given is the caller’s own: nobody else’s changes with it', () => {
+  const first = systemRandom.bytes(16);
+  const copy = Uint8Array.from(first);
+  for (let count = 0; count < 600; count += 1) systemRandom.bytes(16).fill(1);
+  assert.deepEqual(first, copy);
 });

@@ -8,7 +8,29 @@ export type Random = {
   bytes(count: number): Uint8Array;
 };
 
-export const systemRandom: Random = { bytes: (count) => randomBytes(count) };
+export const systemRandom: Random = openSystemRandom();
+
+/**
+ * The system is asked for many bytes at once, for each asking takes tens of microseconds. What was
+ * given away is wiped here, so that no secret stays behind.
+ */
+function openSystemRandom(pool_bytes = 4096): Random {
+  let pool = randomBytes(0);
+  let used = 0;
+  return {
+    bytes(count) {
+      if (count > pool_bytes / 8) return randomBytes(count);
+      if (used + count > pool.length) {
+        pool = randomBytes(pool_bytes);
+        used = 0;
+      }
+      const given = Uint8Array.from(pool.subarray(used, used + count));
+      pool.fill(0, used, used + count);
+      used += count;
+      return given;
+    },
+  };
+}
 
 /** A uniform number in [0, 1), for jitter and tie-breaks. */
 export function fraction(random: Random): number {

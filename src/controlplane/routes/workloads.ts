@@ -21,6 +21,7 @@ import {
 import { actionOf } from '../action.ts';
 import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
+import { downloadOf, lookModel } from '../launch-model.ts';
 import { completeSpec } from '../request-spec.ts';
 import { eventView, planView, workloadView, workloadViews } from '../workload-views.ts';
 
@@ -32,18 +33,23 @@ export function workloadRoutes(app: Api, deps: ApiDeps): void {
 
 function launchRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.plan, async (c) => {
-    const asked = completeSpec(c.req.valid('json'), deps.fileBytes);
     const { tenant_id, user_id } = c.get('principal');
+    const remote = await lookModel(deps, tenant_id, c.req.valid('json'));
+    const asked = completeSpec(c.req.valid('json'), deps.fileBytes, remote);
     const { spec } = asked;
     const claim = { ...spec, gpu_class: spec.gpu_class ?? '', tenant_id, creator_id: user_id };
     const over = await deps.store.read(foreseeRefusal, claim);
-    return c.json(planView(asked, tenant_id, await deps.machines.forPlan(tenant_id), over), 200);
+    const plan = planView(asked, tenant_id, await deps.machines.forPlan(tenant_id), over);
+    const machine_id = plan.chosen?.machine_id ?? null;
+    const download = await downloadOf(deps, tenant_id, machine_id, remote);
+    return c.json({ ...plan, download }, 200);
   });
 
   app.openapi(routes.launch, async (c) => {
     const body = c.req.valid('json');
-    const { spec, name_is_free } = completeSpec(body, deps.fileBytes);
     const { tenant_id, user_id, user_name } = c.get('principal');
+    const remote = await lookModel(deps, tenant_id, body);
+    const { spec, name_is_free } = completeSpec(body, deps.fileBytes, remote);
     const now = deps.clock.now();
     const launched = await deps.store.transact('launchWorkload', {
       id: makeId(now, deps.random.bytes(10)),
@@ -60,36 +66,36 @@ function launchRoutes(app: Api, deps: ApiDeps): void {
     const result = unwrap(launched);
     if (!result.ok) throw refused(result, spec.name);
     deps.wakeController();
-    return c.json(await workloadView(deps, result.row), 201);
+    return c.json(await workloadView(deps, result.row, c.get('principal')), 201);
   });
 }
 
 function changeRoutes(app: Api, deps: ApiDeps): void {
-  const answer = async (workload: string, done: Idempotent<ChangeResult>) => {
+  const answer = async (c: Context<ApiEnv>, workload: string, done: Idempotent<ChangeResult>) => {
     const result = unwrap(done);
     if (!result.ok) throw refused(result, workload);
     deps.wakeController();
     deps.wakeAgents();
-    return workloadView(deps, result.row);
+    return workloadView(deps, result.row, c.get('principal'));
   };
   app.openapi(routes.stopWorkload, async (c) => {
     const args = changeArgs(deps, c);
     return c.json(
-      await answer(args.workload, await deps.store.transact('stopWorkload', args)),
+      await answer(c, args.workload, await deps.store.transact('stopWorkload', args)),
       202,
     );
   });
   app.openapi(routes.startWorkload, async (c) => {
     const args = changeArgs(deps, c);
     return c.json(
-      await answer(args.workload, await deps.store.transact('startWorkload', args)),
+      await answer(c, args.workload, await deps.store.transact('startWorkload', args)),
       202,
     );
   });
   app.openapi(routes.deleteWorkload, async (c) => {
     const args = { ...changeArgs(deps, c), idempotency: null };
     return c.json(
-      await answer(args.workload, await deps.store.transact('deleteWorkload', args)),
+      await answer(c, args.workload, await deps.store.transact('deleteWorkload', args)),
       202,
     );
   });
@@ -106,12 +112,12 @@ function readRoutes(app: Api, deps: ApiDeps): void {
     });
     const last = rows.length > limit ? rows[limit - 1] : undefined;
     const next_cursor = last === undefined ? null : `${last.created_at}.${last.id}`;
-    const items = await workloadViews(deps, rows.slice(0, limit));
+    const items = await workloadViews(deps, rows.slice(0, limit), c.get('principal'));
     return c.json({ items, next_cursor }, 200);
   });
 
   app.openapi(routes.showWorkload, async (c) =>
-    c.json(await workloadView(deps, await found(deps, c)), 200),
+    c.json(await workloadView(deps, await found(deps, c), c.get('principal')), 200),
   );
 
   app.openapi(routes.listEvents, async (c) => {

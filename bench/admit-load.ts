@@ -1,0 +1,70 @@
+/**
+ * A worker that launches over HTTP: so many connections that each ask again as soon as they are
+ * answered, for so long. Its own thread, so that it takes no turn of the server's loop.
+ */
+import { Agent, request } from 'node:http';
+import { parentPort, Worker, workerData } from 'node:worker_threads';
+
+export type Load = { url: string; token: string; connections: number; ms: number; tag: string };
+export type Loaded = { per_s: number; p50_ms: number; p99_ms: number; failed: number };
+
+/** Runs one load to its end. */
+export function runLoad(load: Load): Promise<Loaded> {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(new URL(import.meta.url), { workerData: load });
+    worker.once('message', resolve);
+    worker.once('error', reject);
+  });
+}
+
+if (parentPort !== null) parentPort.postMessage(await load(workerData as Load));
+
+async function load({ url, token, connections, ms, tag }: Load): Promise<Loaded> {
+  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+  const times: number[] = [];
+  let failed = 0;
+  let next = 0;
+  const began = performance.now();
+  const caller = async () => {
+    while (performance.now() - began < ms) {
+      next += 1;
+      const asked = performance.now();
+      const status = await post(agent, url, token, `${tag}-${next}`);
+      if (status !== 201) failed += 1;
+      times.push(performance.now() - asked);
+    }
+  };
+  await Promise.all(Array.from({ length: connections }, caller));
+  const elapsed = performance.now() - began;
+  agent.destroy();
+  times.sort((a, b) => a - b);
+  const at = (share: number) => times[Math.floor(times.length * share)] ?? 0;
+  return {
+    ...{ per_s: ((times.length - failed) * 1000) / elapsed, failed },
+    ...{ p50_ms: at(0.5), p99_ms: at(0.99) },
+  };
+}
+
+function post(agent: Agent, url: string, token: string, name: string): Promise<number> {
+  const body = JSON.stringify({ kind: 'instance', name, gpu_class: 'cpu-8c-32g' });
+  return new Promise((resolve, reject) => {
+    const sent = request(
+      `${url}/v1/workloads`,
+      {
+        ...{ method: 'POST', agent },
+        headers: {
+          authorization: `Bearer ${token}`,
+          'content-type': 'application/json',
+          'content-length': Buffer.byteLength(body),
+          'idempotency-key': name,
+        },
+      },
+      (response) => {
+        response.on('data', () => {});
+        response.on('end', () => resolve(response.statusCode ?? 0));
+      },
+    );
+    sent.on('error', reject);
+    sent.end(body);
+  });
+}

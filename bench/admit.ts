@@ -1,0 +1,135 @@
+/**
+ * Admission: how long a pass over a long queue works, and how many launches a second the API takes
+ * while one waits, beside the least that could take them.
+ *
+ * Invariants: product and bare server take turns, each time on a fresh copy of the same data; every
+ * figure of launches is of answered ones, so of launches that are on disk.
+ */
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { startSystem } from '../src/controlplane/system.ts';
+import { systemClock } from '../src/lib/clock.ts';
+import { openLog } from '../src/lib/log.ts';
+import { systemRandom } from '../src/lib/random.ts';
+import { recordLaunch, serveBare } from './admit-bare.ts';
+import { addMachines, launchMany, openFilled, type Who } from './admit-fill.ts';
+import { type Loaded, runLoad } from './admit-load.ts';
+import { benchPasses } from './admit-pass.ts';
+
+const connections = 64;
+type Product = Loaded & { loop_delay_p99_ms: number };
+
+export async function bench({ quick }: { quick: boolean }) {
+  const folder = mkdtempSync(join(tmpdir(), 'einsora-bench-'));
+  const ms = quick ? 800 : 3000;
+  const rounds = quick ? 2 : 5;
+  const size = { waiting: quick ? 2000 : 10_000, machines: quick ? 200 : 1000 };
+  try {
+    const passes = await benchPasses(folder, { ...size, passes: quick ? 3 : 9 });
+    const full = join(folder, 'full');
+    const who = await fill(full, size);
+    const statements = await recordLaunch(who);
+    const products: Product[] = [];
+    const bares: Loaded[] = [];
+    for (let round = 0; round < rounds; round += 1) {
+      products.push(await onCopy(full, (copy) => loadProduct(copy, ms)));
+      bares.push(await onCopy(full, (copy) => loadBare(copy, statements, ms)));
+    }
+    const per_s = products.map((one) => one.per_s);
+    const bare_per_s = bares.map((one) => one.per_s);
+    const keys = {
+      pass_10k_ms: quick ? null : rounded(median(passes.passes_ms)),
+      pass_ms: passes.passes_ms.map(rounded),
+      first_pass_ms: rounded(passes.first_pass_ms),
+      longest_slice_ms: rounded(passes.longest_slice_ms),
+      waiting: passes.waiting,
+      machines: size.machines,
+      launches_per_s: Math.round(median(per_s)),
+      launches_per_s_spread: per_s.map(Math.round),
+      launches_per_s_bare: Math.round(median(bare_per_s)),
+      launches_vs_bare: rounded(median(per_s) / median(bare_per_s)),
+      launch_p50_ms: rounded(median(products.map((one) => one.p50_ms))),
+      launch_p99_ms: rounded(median(products.map((one) => one.p99_ms))),
+      bare_p99_ms: rounded(median(bares.map((one) => one.p99_ms))),
+      loop_delay_p99_ms: rounded(median(products.map((one) => one.loop_delay_p99_ms))),
+      failed: [...products, ...bares].reduce((sum, one) => sum + one.failed, 0),
+      rounds,
+    };
+    for (const [name, value] of Object.entries(keys)) console.log(`${name.padEnd(24)}${value}`);
+    return keys;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** A deployment with a queue for which no machine is large enough. */
+async function fill(folder: string, size: { waiting: number; machines: number }): Promise<Who> {
+  const { mkdirSync } = await import('node:fs');
+  mkdirSync(folder, { mode: 0o700 });
+  const filled = await openFilled(folder, 1);
+  await addMachines(filled, size.machines, 0.5);
+  await launchMany(filled, size.waiting);
+  await filled.store.close();
+  const [who] = filled.who;
+  if (who === undefined) throw new Error('a deployment has somebody');
+  return who;
+}
+
+async function onCopy<T>(full: string, work: (copy: string) => Promise<T>): Promise<T> {
+  const copy = `${full}-copy`;
+  cpSync(full, copy, { recursive: true });
+  try {
+    return await work(copy);
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}
+
+async function loadProduct(folder: string, ms: number): Promise<Product> {
+  const system = await startSystem({
+    ...{ data_dir: folder, cache_dir: join(folder, 'cache'), port: 0, dev: false, env: {} },
+    ...{ database_url: null, sources: { hub_url: 'https://hub.invalid', trusted_origins: [] } },
+    sources: { hub_url: 'https://hub.invalid', trusted_origins: [] },
+    ...{ offer: { cpu_millis: null, memory_bytes: null } },
+    ...{ clock: systemClock, random: systemRandom },
+    log: openLog({ level: 'info', destination: join(folder, 'bench.log') }),
+  });
+  try {
+    const token = readFileSync(join(folder, 'owner-token'), 'utf8').trim();
+    const load = { url: system.url.replace('localhost', '127.0.0.1'), token, connections };
+    await runLoad({ ...load, ms: ms / 3, tag: 'warm' });
+    const resolution = 1;
+    const delay = monitorEventLoopDelay({ resolution });
+    delay.enable();
+    const loaded = await runLoad({ ...load, ms, tag: 'load' });
+    delay.disable();
+    return { ...loaded, loop_delay_p99_ms: Math.max(0, delay.percentile(99) / 1e6 - resolution) };
+  } finally {
+    await system.stop();
+  }
+}
+
+async function loadBare(
+  folder: string,
+  statements: Awaited<ReturnType<typeof recordLaunch>>,
+  ms: number,
+): Promise<Loaded> {
+  const server = await serveBare(join(folder, 'einsora.db'), statements);
+  try {
+    const load = { url: server.url, token: 'none', connections };
+    await runLoad({ ...load, ms: ms / 3, tag: 'warm' });
+    return await runLoad({ ...load, ms, tag: 'load' });
+  } finally {
+    await server.close();
+  }
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 100) / 100;
+}
