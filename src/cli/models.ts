@@ -1,8 +1,8 @@
 /**
  * `einsora models`: what the machines keep; pulled before it is needed, removed when it is not.
  *
- * Invariants: a pull goes on without its command (Ctrl-C, --detach); a model is named by its id, its
- * source, or the name of its file where only one has it.
+ * Invariants: a pull goes on without its command (Ctrl-C, --detach); a model is named by its id,
+ * its source, or the name of its file where only one has it.
  */
 import type { ModelFile } from '../contract/model-files.ts';
 import { formatBytes } from '../core/format.ts';

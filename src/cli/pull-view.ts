@@ -1,8 +1,8 @@
 /**
  * A pull as one line: what, how much of it, how fast, how long still.
  *
- * Invariants: pure; a total that nobody knows is not guessed; the speed is that of the last seconds,
- * so that a resumed pull is not credited with what was there.
+ * Invariants: pure; a total that nobody knows is not guessed; the speed is that of the last
+ * seconds, so that a resumed pull is not credited with what was there.
  */
 import type { ModelFile } from '../contract/model-files.ts';
 import { formatBytes, formatDuration } from '../core/format.ts';

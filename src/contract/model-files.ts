@@ -1,6 +1,6 @@
 /**
- * Model files on the wire: what a machine keeps, what it is told to fetch, check or remove, and what
- * it says of it.
+ * Model files on the wire: what a machine keeps, what it is told to fetch, check or remove, and
+ * what it says of it.
  */
 import { z } from '@hono/zod-openapi';
 import { limits } from './limits.ts';

@@ -145,8 +145,10 @@ test('an answer that does not begin, is no HTTP, drips or never ends is given up
     if (request.url === '/junk') return void request.socket.end('junk\r\n\r\n');
     if (request.url === '/header') return void request.socket.write('HTTP/1.1 200 OK\r\nx: ');
     response.writeHead(200);
-    const timer = setInterval(() => response.write('x'), 20);
-    response.once('close', () => clearInterval(timer));
+    const more = () => {
+      if (!response.destroyed) response.write('x', () => systemClock.after(20, more));
+    };
+    more();
   });
   await new Promise<void>((resolve) => drip.listen(0, '127.0.0.1', resolve));
   const dripping = `http://127.0.0.1:${(drip.address() as AddressInfo).port}`;

@@ -2,10 +2,10 @@
  * Brings the file of a model to this machine: from the catalog, from a hub or an https server, or
  * it is a file of this machine already.
  *
- * Invariants: a path is resolved through all links before it is judged, and only a regular file that
- * can be read counts (a device or a pipe would block or never end); what was fetched for a tenant
- * is found again by that tenant alone without asking its source. Nothing here looks inside the
- * file: the validator does.
+ * Invariants: a path is resolved through all links before it is judged, and only a regular file
+ * that can be read counts (a device or a pipe would block or never end); what was fetched for a
+ * tenant is found again by that tenant alone without asking its source. Nothing here looks inside
+ * the file: the validator does.
  */
 import { constants } from 'node:fs';
 import { open, realpath } from 'node:fs/promises';

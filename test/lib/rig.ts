@@ -21,9 +21,7 @@ import { numberChanges } from '../../src/controlplane/changes.ts';
 import { type Controller, createController } from '../../src/controlplane/controller.ts';
 import { createLive } from '../../src/controlplane/live.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
-import { openModels } from '../../src/controlplane/models.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
-import { openSecrets } from '../../src/controlplane/secrets.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { makeToken } from '../../src/core/token.ts';
 import type { WorkloadSpec } from '../../src/core/workload.ts';
@@ -41,6 +39,7 @@ import type { EinsoraStore } from '../../src/store/transactions.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { needs } from './parts.ts';
 import { createDatabase } from './postgres.ts';
+import { type Places, rigModels } from './rig-models.ts';
 import { type RigTable, transactions } from './rig-transactions.ts';
 
 export type RigStore = Store<RigTable>;
@@ -266,7 +265,7 @@ export type RigOptions = {
   kind?: StoreKind;
   wrap?: Wrap;
   /** Where models come from. */
-  places?: Parameters<typeof openModels>[0]['places'];
+  places?: Places;
 };
 
 export async function createRig(options: RigOptions = {}): Promise<Rig> {
@@ -287,9 +286,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   };
   const einsora = store as unknown as EinsoraStore;
   const shared = { store: einsora, clock, random, log, data_dir: folder };
-  const secrets = await openSecrets(shared);
-  const places = options.places ?? { hub_url: 'https://hub.invalid', trusted_origins: [] };
-  const models = openModels({ store: einsora, clock, log, secrets, places });
+  const { secrets, models } = await rigModels(shared, options.places);
   const sync = createSync({
     ...{ store: einsora, clock, log, presence, models: models.modelSync },
     changed: wakeController,
@@ -303,15 +300,12 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   const live = createLive({ store: einsora, changes, presence, revocations, clock, log });
   const apiDeps: ApiDeps = {
     ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
-    ...{ machines, queue, live, revocations },
-    proofs,
+    ...{ machines, queue, live, revocations, proofs, ...models, secrets },
     activity: openActivityLog({ ...shared, store_uuid: 'rig' }),
     signIns: createSignIns({
       ...{ store: einsora, clock, random, pepper: proofs.pepper },
       cost: { memory_kib: 64, passes: 1 },
     }),
-    ...models,
-    secrets,
     backend: idle_backend,
     gateway_url: () => 'http://localhost:4600/v1',
     cookieName: () => 'einsora_session_4600',

@@ -1,6 +1,6 @@
 /**
- * Model files: listed, pulled, checked, removed. What is asked for is a wish in the store, which the
- * machine's agent carries out and reports.
+ * Model files: listed, pulled, checked, removed. What is asked for is a wish in the store, which
+ * the machine's agent carries out and reports.
  */
 import type { Context } from 'hono';
 import { EinsoraError } from '../../contract/errors.ts';
