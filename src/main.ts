@@ -6,8 +6,11 @@
  */
 import { Command, CommanderError, Option } from 'commander';
 import { asCliError } from './cli/cli-error.ts';
+import { addAccounts } from './cli/commands/accounts.ts';
 import { addAudit } from './cli/commands/audit.ts';
 import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
+import { addLogin } from './cli/commands/login.ts';
+import { addModels } from './cli/commands/models.ts';
 import { addSecrets } from './cli/commands/secrets.ts';
 import { addUsage } from './cli/commands/usage.ts';
 import { type Environment, loadConfig } from './cli/config.ts';
@@ -29,8 +32,9 @@ export async function main(argv: string[], io: Io, env?: Environment): Promise<n
   let code = exitCode('ok');
   const go: Go = (work) => {
     return async (...args) => {
-      const data_dir = program.opts<{ dataDir?: string }>().dataDir;
-      const context = { config: loadConfig({ data_dir }, env), io };
+      const named = program.opts<{ dataDir?: string; context?: string }>();
+      const config = loadConfig({ data_dir: named.dataDir, context: named.context }, env);
+      const context = { config, io };
       const command: unknown = args.at(-1);
       const json = command instanceof Command && command.opts().json === true;
       code = await settle(context, json, () => work(context, ...args));
@@ -51,6 +55,7 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   const program = new Command('einsora')
     .description('A free, self-hosted GPU cloud for the machines you have.')
     .option('--data-dir <dir>', 'data folder of the control plane (or EINSORA_DATA_DIR)')
+    .option('--context <name>', 'one of einsora context ls to use (or EINSORA_CONTEXT)')
     .version(programVersion(), '-V, --version', 'print the version')
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
@@ -64,9 +69,12 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addWorkloads(program, go);
   addChanges(program, go);
   addPlace(program, go);
+  addAccounts(program, go);
+  addLogin(program, go);
   addSecrets(program, go);
   addAudit(program, go);
   addUsage(program, go);
+  addModels(program, go);
   return program;
 }
 
@@ -78,6 +86,7 @@ function addServing(program: Command, go: Go): void {
     .option('--no-open', 'do not open a browser')
     .option('--offer-cpu <cores>', 'CPU that workloads may use', parseAmount)
     .option('--offer-memory <size>', 'memory that workloads may use, such as 4GiB', parseSize)
+    .option('--new-deployment-key', 'its key is lost: forget every secret, and make a new one')
     .addOption(new Option('--dev', 'add the driver sim, which only pretends').hideHelp())
     .action(go(async ({ config }, options) => (await import('./cli/up.ts')).up(options, config)));
   program
@@ -104,8 +113,11 @@ function addLaunch(program: Command, go: Go): void {
       .option('--timeout <time>', timeout_text, parseDuration)
       .option('--json', json_text);
   sized('endpoint', 'a model behind an OpenAI-compatible API')
-    .argument('<model>', 'a name of the catalog, or a path to a GGUF file')
-    .option('--context <tokens>', 'context of each request, in tokens', parseCount)
+    .argument(
+      '<model>',
+      'of the catalog, hf://owner/repo[:quantization], https://…, or a path to a GGUF file',
+    )
+    .option('--context-length <tokens>', 'context of each request, in tokens', parseCount)
     .option('--parallel <count>', 'requests answered at the same time', parseCount)
     .action(
       go(async (context, model: string, options) =>

@@ -10,13 +10,32 @@ import type { Context, Io } from './io.ts';
 
 const most_chars = 64 * 1024;
 
+/** One line that may be seen, asked on a terminal; null where there is no terminal. */
+export async function askLine(context: Context, question: string): Promise<string | null> {
+  const { stdin, stderr } = context.io;
+  if (stdin.isTTY !== true) return null;
+  stderr.write(question);
+  const answer = await readKeys(stdin, (key) => stderr.write(key));
+  stderr.write('\n');
+  return answer.trim();
+}
+
+/** Lines of a pipe, such as a password and the one that it becomes. */
+export async function readLines(context: Context, count: number): Promise<Secret[]> {
+  const lines = (await readPipe(context.io.stdin)).split(/\r?\n/);
+  if (lines.length !== count) {
+    throw usageError(`stdin holds ${lines.length} lines, ${count} are wanted.`);
+  }
+  return lines.map((line) => new Secret(line));
+}
+
 /** One secret: after `question` on a terminal, else all of stdin without its last line break. */
 export async function askSecret(context: Context, question: string): Promise<Secret> {
   const { stdin, stderr } = context.io;
   if (stdin.isTTY !== true) return new Secret(await readPipe(stdin));
   stderr.write(question);
   try {
-    return new Secret(await readHidden(stdin));
+    return new Secret(await readKeys(stdin));
   } finally {
     stderr.write('\n');
   }
@@ -32,8 +51,8 @@ async function readPipe(stdin: Io['stdin']): Promise<string> {
   return text.replace(/\r?\n$/, '');
 }
 
-/** Keys up to Enter, without echo where the terminal can do so. */
-function readHidden(stdin: Io['stdin']): Promise<string> {
+/** Keys up to Enter, without the terminal's own echo where it can do so; `echo` shows them. */
+function readKeys(stdin: Io['stdin'], echo?: (key: string) => void): Promise<string> {
   const raw = (on: boolean) => {
     if ('setRawMode' in stdin && typeof stdin.setRawMode === 'function') stdin.setRawMode(on);
   };
@@ -48,11 +67,25 @@ function readHidden(stdin: Io['stdin']): Promise<string> {
     };
     const onEnd = () => end(() => resolve(text));
     const onData = (chunk: Buffer | string) => {
-      for (const key of String(chunk)) {
-        if (key === '\r' || key === '\n' || key === '\u0004') return end(() => resolve(text));
+      const keys = [...String(chunk)];
+      if (keys[0] === '\u001b') return; // an arrow or another key that is no text
+      for (const [index, key] of keys.entries()) {
+        if (key === '\r' || key === '\n' || key === '\u0004') {
+          // What was pasted beyond this line belongs to the next question.
+          const rest = keys.slice(index + 1).join('');
+          return end(() => {
+            if (rest !== '') stdin.unshift(rest);
+            resolve(text);
+          });
+        }
         if (key === '\u0003') return end(() => reject(interrupted()));
-        if (key === '\u007f' || key === '\b') text = [...text].slice(0, -1).join('');
-        else if (key >= ' ' && text.length < most_chars) text += key;
+        if (key === '\u007f' || key === '\b') {
+          if (text !== '') echo?.('\b \b');
+          text = [...text].slice(0, -1).join('');
+        } else if (key >= ' ' && text.length < most_chars) {
+          text += key;
+          echo?.(key);
+        }
       }
     };
     raw(true);

@@ -60,10 +60,14 @@ export function unreachable(config: Config): CliError {
   return error;
 }
 
-/** A command to type, with the data folder where one was given. */
+/** A command to type, with the data folder or the context where one was given. */
 export function suggested(config: Config, command: string): string {
-  const folder = config.data_dir_given ? ` --data-dir ${shellWord(config.data_dir)}` : '';
-  return `bin/einsora ${command}${folder}`;
+  if (config.data_dir_given)
+    return `bin/einsora ${command} --data-dir ${shellWord(config.data_dir)}`;
+  const { context_name, context_given } = config;
+  const context =
+    context_given && context_name !== null ? ` --context ${shellWord(context_name)}` : '';
+  return `bin/einsora ${command}${context}`;
 }
 
 /** A word that a POSIX shell reads as exactly this text. */

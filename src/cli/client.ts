@@ -9,11 +9,16 @@
 import type { ErrorBody } from '../contract/errors.ts';
 import type { Catalog, Machine } from '../contract/machines.ts';
 import type { EndpointKey, Launch, Plan, Workload, WorkloadEvent } from '../contract/workloads.ts';
-import type { Secret } from '../lib/secret.ts';
-import { CliError, unreachable } from './cli-error.ts';
-import { findControlPlane, readOwnerToken } from './control-plane.ts';
+import { CliError } from './cli-error.ts';
+import {
+  type Connection,
+  findConnection,
+  type Place,
+  unreachablePlace,
+  withWayBack,
+} from './connection.ts';
 import { exitOfAnswer } from './exit-codes.ts';
-import { type HttpAnswer, isBroken, isRefused, sendRequest } from './http.ts';
+import { type HttpAnswer, isBroken, isRefused, openRequest, sendRequest } from './http.ts';
 import type { Context } from './io.ts';
 
 export type Page<T> = { items: T[]; next_cursor: string | null };
@@ -27,17 +32,18 @@ const page_limit = 50;
 
 export type Client = ReturnType<typeof openClient>;
 
-/** Opens the API of the data folder's control plane, signed in as its owner. Throws CliError. */
+/** Opens the API of the control plane that is meant, signed in. Throws CliError. */
 export function openClient(context: Context) {
-  const found = findControlPlane(context.config);
-  if (found === null) throw unreachable(context.config);
-  const { call } = createCaller(context, found.url, readOwnerToken(context.config));
+  const found = findConnection(context.config);
+  const { call, stream } = createCaller(context, found);
   const of = (workload: string, rest = '') =>
     `/v1/workloads/${encodeURIComponent(workload)}${rest}`;
   return {
     url: found.url,
     /** For the commands of an area, which know their own routes. */
     call,
+    /** The head of an answer that stays open. Rejects with whatever went wrong. */
+    stream,
     plan: (body: Launch) => call<Plan>('POST', '/v1/plan', { body }),
     launch: (body: Launch) => call<Workload>('POST', '/v1/workloads', { body, once: true }),
     /** Newest first, all pages. */
@@ -66,9 +72,15 @@ export function openClient(context: Context) {
   };
 }
 
+/** Calls the API at a place without being signed in. */
+export function openStranger(context: Context, url: string) {
+  return createCaller(context, { url, token: null, context: null, is_local: false });
+}
+
 type CallOptions = { body?: unknown; once?: boolean };
 
-function createCaller(context: Context, base: string, token: Secret) {
+function createCaller(context: Context, place: Connection | Stranger) {
+  const { url: base, token } = place;
   async function attempt(
     method: string,
     path: string,
@@ -91,7 +103,7 @@ function createCaller(context: Context, base: string, token: Secret) {
   }
   async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
     const headers: Record<string, string> = {
-      authorization: `Bearer ${token.reveal()}`,
+      ...(token === null ? {} : { authorization: `Bearer ${token.reveal()}` }),
       accept: 'application/json',
     };
     if (options.body !== undefined) headers['content-type'] = 'application/json';
@@ -105,10 +117,15 @@ function createCaller(context: Context, base: string, token: Secret) {
         }),
       );
     } catch (error) {
-      throw explain(context, error);
+      throw explain(context, place, error);
     }
   }
-  return { call };
+  function stream(path: string, signal: AbortSignal) {
+    const headers: Record<string, string> =
+      token === null ? {} : { authorization: `Bearer ${token.reveal()}` };
+    return openRequest({ method: 'GET', url: new URL(path, base).href, headers, signal });
+  }
+  return { call, stream };
 }
 
 /** Turns an answer into its value, or into the failure that it describes. */
@@ -138,9 +155,11 @@ function parseJson(text: string): unknown {
   }
 }
 
-function explain(context: Context, error: unknown): CliError {
-  if (error instanceof CliError) return error;
-  const failure = unreachable(context.config);
+type Stranger = Place & { token: null };
+
+function explain(context: Context, place: Connection | Stranger, error: unknown): CliError {
+  if (error instanceof CliError) return withWayBack(place, error);
+  const failure = unreachablePlace(context.config, place);
   if (isRefused(error)) return failure;
   const why = error instanceof Error && error.name === 'AbortError' ? 'no answer in 30 s' : null;
   return new CliError({
@@ -151,7 +170,15 @@ function explain(context: Context, error: unknown): CliError {
   });
 }
 
-async function allPages<T>(read: (cursor: string | null) => Promise<Page<T>>): Promise<T[]> {
+type PageQuery = {
+  deleted?: boolean;
+  tenant?: string | undefined;
+  user?: string | undefined;
+  cursor: string | null;
+};
+
+/** Everything of a list, all pages. */
+export async function allPages<T>(read: (cursor: string | null) => Promise<Page<T>>): Promise<T[]> {
   const items: T[] = [];
   let cursor: string | null = null;
   for (let page = 0; page < page_limit; page += 1) {
@@ -163,10 +190,13 @@ async function allPages<T>(read: (cursor: string | null) => Promise<Page<T>>): P
   return items;
 }
 
-function withQuery(path: string, query: { deleted?: boolean; cursor: string | null }): string {
+export function withQuery(path: string, query: PageQuery): string {
   const parts = [`limit=${page_rows}`];
   if (query.deleted === true) parts.push('deleted=true');
-  if (query.cursor !== null) parts.push(`cursor=${encodeURIComponent(query.cursor)}`);
+  for (const name of ['tenant', 'user', 'cursor'] as const) {
+    const value = query[name];
+    if (value != null) parts.push(`${name}=${encodeURIComponent(value)}`);
+  }
   return `${path}?${parts.join('&')}`;
 }
 

@@ -1,6 +1,6 @@
 /**
- * One HTTP request over loopback, with node:http and not fetch: fetch gives up on a stream that
- * was silent for 300 s, and takes longer to load.
+ * One HTTP request, with node:http and not fetch: fetch gives up on a stream that was silent for
+ * 300 s, and takes longer to load. https loads only where it is asked for.
  *
  * Invariants: a whole body is at most `body_limit_bytes`; `signal` ends the request at any time; a
  * body that was cut off is an error, never a short answer.
@@ -20,11 +20,12 @@ export type HttpAnswer = { status: number; request_id: string | null; text: stri
 const body_limit_bytes = 64 * 1024 * 1024;
 
 /** Resolves with the head of the response; its body is still to be read. */
-export function openRequest(options: HttpRequest): Promise<IncomingMessage> {
+export async function openRequest(options: HttpRequest): Promise<IncomingMessage> {
   const { method, url, headers, body, signal } = options;
+  const send = url.startsWith('https:') ? (await import('node:https')).request : request;
   return new Promise((resolve, reject) => {
     const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
-    const sent = request(url, {
+    const sent = send(url, {
       method,
       headers: { ...headers, ...length },
       ...(signal === undefined ? {} : { signal }),

@@ -59,7 +59,7 @@ test('the plan comes before anything is recorded, and its refusal ends the launc
 
 test('launch --json prints one document with plan, workload, url, key and request', async () => {
   api.script = scriptedStart();
-  const { code, stdout } = await runCli([...argv, '--json', '--context', '512'], api);
+  const { code, stdout } = await runCli([...argv, '--json', '--context-length', '512'], api);
   const document = JSON.parse(stdout);
   assert.equal(code, 0);
   assert.equal(document.outcome, 'running');

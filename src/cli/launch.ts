@@ -23,7 +23,7 @@ import { nearNames } from './suggest.ts';
 export type LaunchOptions = {
   name?: string;
   class?: string;
-  context?: number;
+  contextLength?: number;
   parallel?: number;
   accelerator?: 'cpu' | 'nvidia' | 'apple';
   detach?: boolean;
@@ -66,9 +66,9 @@ export function launchRequest(
   model: string | undefined,
   options: LaunchOptions,
 ): Launch {
-  const { name, context, parallel, accelerator } = options;
+  const { name, contextLength, parallel, accelerator } = options;
   const model_params = {
-    ...(context === undefined ? {} : { context_length: context }),
+    ...(contextLength === undefined ? {} : { context_length: contextLength }),
     ...(parallel === undefined ? {} : { parallel }),
   };
   return {
@@ -84,6 +84,7 @@ export function launchRequest(
 /** A name of the catalog and a URL stay; what looks like a file, or is one, becomes absolute. */
 function modelSource(cwd: string, model: string): string {
   if (findModel(model) !== null || /^[a-z][a-z0-9+-]*:/i.test(model)) return model;
+  if (/^(?:www\.)?(?:hf\.co|huggingface\.co)\//i.test(model)) return model;
   const looks_like_file = /^\.{0,2}\//.test(model) || model.endsWith('.gguf');
   return looks_like_file || existsSync(resolve(cwd, model)) ? resolve(cwd, model) : model;
 }

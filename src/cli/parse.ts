@@ -23,12 +23,12 @@ export function parseAmount(text: string): number {
   return Number(text);
 }
 
-const unit_ms = { ms: 1, s: 1000, m: 60_000, h: 3600_000 } as const;
+const unit_ms = { ms: 1, s: 1000, m: 60_000, h: 3600_000, d: 24 * 3600_000 } as const;
 
-/** A length of time as milliseconds: 90 or 90s, 500ms, 10m, 2h. */
+/** A length of time as milliseconds: 90 or 90s, 500ms, 10m, 2h, 30d. */
 export function parseDuration(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
-  if (match === null) throw new InvalidArgumentError('Give a time such as 90s, 10m or 2h.');
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(text);
+  if (match === null) throw new InvalidArgumentError('Give a time such as 90s, 10m, 2h or 30d.');
   return Number(match[1]) * unit_ms[(match[2] ?? 's') as keyof typeof unit_ms];
 }
 

@@ -22,7 +22,7 @@ before(async () => {
   if (real.skip !== false) return;
   writeSlowModel(model);
   program = await startProgram({ data_dir });
-  const { code, document } = await launch(program, model, '--context', '4096');
+  const { code, document } = await launch(program, model, '--context-length', '4096');
   assert.equal(code, 0, JSON.stringify(document.error));
   endpoint = { id: document.workload.id, key: document.key ?? '' };
 });
