@@ -28,6 +28,12 @@ export type FolderFact = {
   free_bytes: number;
 };
 
+export type StoreFact =
+  | { kind: 'file'; path: string; exists: boolean; version: string; network: string | null }
+  /** `address` is without its password; `why` it cannot be used, or null. */
+  | { kind: 'postgres'; address: string; version: string; why: null }
+  | { kind: 'postgres'; address: string; code: ReasonCode; why: string };
+
 export type DoctorFacts = {
   inventory: Inventory;
   /** The driver that the main job needs on this system. */
@@ -36,6 +42,7 @@ export type DoctorFacts = {
   sandbox_download_bytes: number | null;
   engine: EngineFact;
   folder: FolderFact;
+  store: StoreFact;
   control_plane: { url: string; pid: number; version: string; healthy: boolean } | null;
   port: { number: number; free: boolean };
   /** How `up` is written here, with the data folder where one was given. */
@@ -58,6 +65,7 @@ export function collectFindings(facts: DoctorFacts): Diagnosis {
     { name: 'memory caps', findings: caps },
     { name: 'engine', findings: [engineFinding(facts.engine)] },
     { name: 'data folder', findings: folderFindings(facts.folder) },
+    { name: 'store', findings: [storeFinding(facts)] },
   ];
   const other: Group[] = [
     { name: 'gpu', findings: of('gpu') },
@@ -135,6 +143,24 @@ function folderFindings(folder: FolderFact): Finding[] {
     findings.push({ check: 'permissions', status: 'warning', message, fix: `chmod 700 ${path}` });
   }
   return findings;
+}
+
+function storeFinding({ store, folder }: DoctorFacts): Finding {
+  const check = 'store';
+  if (store.kind === 'postgres') {
+    const { address, why } = store;
+    if (why === null) return ok(check, `Postgres ${store.version} at ${address}`);
+    const details = { database: address, why };
+    const message = sentenceOf(store.code, details);
+    return { check, status: 'missing', message, fix: fixOf(store.code, details) };
+  }
+  if (store.network !== null) {
+    const details = { data_dir: folder.path, type: store.network };
+    const message = sentenceOf('data_dir_on_network', details);
+    return { check, status: 'missing', message, fix: fixOf('data_dir_on_network', details) };
+  }
+  const found = store.exists ? store.path : `${store.path}, which the first up makes`;
+  return ok(check, `SQLite ${store.version} in ${found}`);
 }
 
 function portFinding({ port, control_plane, up_command }: DoctorFacts): Finding {

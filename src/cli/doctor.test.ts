@@ -39,10 +39,31 @@ const facts: DoctorFacts = {
   sandbox_download_bytes: null,
   engine: { kind: 'found', label: 'llama.cpp b1' },
   folder: { path: '/d', exists: true, unwritable: null, open_to_others: false, free_bytes: 1e12 },
+  store: { kind: 'file', path: '/d/einsora.db', exists: true, version: '3.53.0', network: null },
   control_plane: null,
   port: { number: 4600, free: true },
   up_command: 'bin/einsora up',
 };
+
+test('the store is said by its kind and place, and what is wrong with it by its code', () => {
+  const of = (store: DoctorFacts['store']) => group({ ...facts, store }, 'store')[0];
+  assert.equal(of(facts.store)?.message, 'SQLite 3.53.0 in /d/einsora.db');
+  const file = { kind: 'file', path: '/d/einsora.db', version: '3.53.0' } as const;
+  const first = of({ ...file, exists: false, network: null });
+  assert.equal(first?.message, 'SQLite 3.53.0 in /d/einsora.db, which the first up makes');
+  const far = of({ ...file, exists: true, network: 'nfs4' });
+  assert.equal(far?.status, 'missing');
+  assert.match(far?.message ?? '', /^\/d is on a network filesystem \(nfs4\)/);
+  const address = 'postgres://ada@db/einsora';
+  const there = of({ kind: 'postgres', address, version: '15.18', why: null });
+  assert.equal(there?.message, 'Postgres 15.18 at postgres://ada@db/einsora');
+  const code = 'database_unreachable';
+  const gone = of({ kind: 'postgres', address, code, why: 'ECONNREFUSED' });
+  assert.deepEqual(
+    [gone?.status, gone?.message],
+    ['missing', `${address} does not answer: ECONNREFUSED.`],
+  );
+});
 
 const native = (...findings: Finding[]): DoctorFacts => {
   const [driver, ...others] = facts.inventory.drivers;
@@ -59,7 +80,7 @@ test('no GPU, no KVM and no Docker leave the main job possible', () => {
   assert.deepEqual(
     groups.map(({ name }) => name),
     [
-      ...['machine', 'sandbox', 'memory caps', 'engine', 'data folder'],
+      ...['machine', 'sandbox', 'memory caps', 'engine', 'data folder', 'store'],
       ...['gpu', 'virtualization', 'docker', 'port', 'control plane'],
     ],
   );

@@ -13,6 +13,7 @@ import { dirname, join } from 'node:path';
 import { exec } from '../lib/exec.ts';
 import { freeBytes } from '../lib/files.ts';
 import { silentLog } from '../lib/log.ts';
+import { networkFolder } from '../lib/network-folder.ts';
 import { suggested } from './cli-error.ts';
 import { type Config, packageEnv } from './config.ts';
 import { findControlPlane } from './control-plane.ts';
@@ -23,6 +24,7 @@ import {
   type EngineFact,
   type Finding,
   type FolderFact,
+  type StoreFact,
 } from './doctor-findings.ts';
 import { exitCode } from './exit-codes.ts';
 import { sendRequest } from './http.ts';
@@ -73,13 +75,15 @@ async function lookAround(context: Context): Promise<DoctorFacts> {
   const { config } = context;
   const scratch = mkdtempSync(join(tmpdir(), 'einsora-doctor-'));
   try {
-    const [machine, control_plane, free] = await Promise.all([
+    const [machine, store, control_plane, free] = await Promise.all([
       lookAtMachine(context, scratch),
+      lookAtStore(config),
       lookAtControlPlane(context),
       isFree(default_port),
     ]);
     return {
       ...machine,
+      store,
       folder: lookAtFolder(config.data_dir),
       control_plane,
       port: { number: default_port, free },
@@ -143,6 +147,17 @@ function engineFact(found: EngineAnswer): EngineFact {
   if (found.ok) return { kind: 'found', label: found.engine.label };
   const { installable, download_bytes, code, details } = found;
   return installable ? { kind: 'fetchable', download_bytes } : { kind: 'missing', code, details };
+}
+
+async function lookAtStore({ data_dir, database_url }: Config): Promise<StoreFact> {
+  if (database_url === null) {
+    const path = join(data_dir, 'einsora.db');
+    const network = networkFolder(nearestFolder(data_dir));
+    const version = process.versions.sqlite ?? 'unknown';
+    return { kind: 'file', path, exists: existsSync(path), version, network };
+  }
+  const { lookAtDatabase } = await import('../store/postgres.ts');
+  return { kind: 'postgres', ...(await lookAtDatabase(database_url)) };
 }
 
 async function lookAtControlPlane({ config, io }: Context): Promise<DoctorFacts['control_plane']> {

@@ -26,6 +26,7 @@ export type UpOptions = {
   offerCpu?: number;
   offerMemory?: number;
   dev?: boolean;
+  newDeploymentKey?: boolean;
 };
 
 const default_port = 4600;
@@ -50,6 +51,7 @@ export async function up(
     },
     env: packageEnv(),
     dev: options.dev === true,
+    new_deployment_key: options.newDeploymentKey === true,
     sources: sourcesOf(),
     clock: systemClock,
     random: systemRandom,

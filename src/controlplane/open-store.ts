@@ -51,6 +51,12 @@ export async function openStore(options: StoreOptions): Promise<EinsoraStore> {
   return openPostgresStore(shared).catch(refusedAs({ data_dir: database, database }));
 }
 
+/** Where the database is, as it may be shown; null for a file. */
+export async function shownDatabase(url: Secret | null): Promise<string | null> {
+  if (url === null) return null;
+  return (await import('../store/postgres-open.ts')).shownUrl(url);
+}
+
 function openFile({ data_dir, log }: StoreOptions): Promise<EinsoraStore> {
   const transactions_url = new URL('../store/transactions.ts', import.meta.url).href;
   return openSqliteStore({ folder: data_dir, transactions_url, transactions, log });

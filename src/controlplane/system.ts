@@ -54,6 +54,8 @@ export type SystemOptions = {
   env: Record<string, string>;
   /** Allows the sim driver in place of real ones. */
   dev: boolean;
+  /** The key is lost: forgets every secret, and starts with a new one. */
+  new_deployment_key?: boolean;
   /** The model hub, and origins that the operator vouches for (ADR-0033). */
   sources: { hub_url: string; trusted_origins: string[] };
   clock: Clock;
@@ -133,9 +135,7 @@ type Identity = Awaited<ReturnType<typeof setUp>>;
 async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, identity: Identity) {
   const { data_dir, clock, random, log } = options;
   const { store } = changes;
-  const secrets = await openSecrets({ store, clock, random, data_dir });
-  const { store_uuid } = identity;
-  const activity = openActivityLog({ store, clock, random, log, data_dir, store_uuid });
+  const { secrets, activity } = await openSealed(options, store, identity.store_uuid);
   const presence = createPresence(clock);
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
@@ -158,7 +158,7 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
   const { startLocalAgent } = await import('../agent/local-agent.ts');
   const { machine_id } = identity;
   const transport: Transport = {
-    hello: (words) => sync.hello(machine_id, words),
+    hello: (words) => sync.hello(machine_id, words, true),
     sync: (report, signal) => sync.sync(machine_id, report, signal),
   };
   const { sources } = models;
@@ -201,6 +201,15 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
     throw error;
   }
   return { url: url(), ipv6: listening.ipv6, agent: local.agent, stop };
+}
+
+/** What is sealed: the tenants' secrets, and the activity log. */
+async function openSealed(options: SystemOptions, store: EinsoraStore, store_uuid: string) {
+  const { clock, random, log, data_dir, new_deployment_key } = options;
+  const renew = new_deployment_key === true;
+  const secrets = await openSecrets({ store, clock, random, data_dir, renew });
+  const activity = openActivityLog({ store, clock, random, log, data_dir, store_uuid });
+  return { secrets, activity };
 }
 
 /** The deployment's identity, its first operator, and this machine. */

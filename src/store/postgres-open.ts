@@ -9,7 +9,7 @@
 
 import type { Clock } from '../lib/clock.ts';
 import type { Secret } from '../lib/secret.ts';
-import { DatabaseError } from './database-error.ts';
+import { DatabaseError, type DatabaseErrorCode } from './database-error.ts';
 import type { Migration } from './migrate.ts';
 import { checkSchema, migratePostgres } from './postgres-migrate.ts';
 import type { PgConnection } from './postgres-sql.ts';
@@ -26,6 +26,27 @@ export type OpenOptions = {
 const lock_class = 0x65696e73;
 const lock_pause_ms = 200;
 const oldest_version = 15;
+
+/** What `doctor` says of a database: nothing is locked or changed. */
+export async function inspect(
+  connect: () => Promise<PgConnection>,
+): Promise<{ version: string; why: null } | { code: DatabaseErrorCode; why: string }> {
+  let connection: PgConnection | null = null;
+  try {
+    connection = await connect().catch((error) => {
+      throw unreachable(error);
+    });
+    await setUp(connection);
+    const text = `select current_setting('server_version') as version`;
+    const { rows } = await connection.ask(text, [], null);
+    return { version: String(rows[0]?.version).split(' ')[0] ?? '', why: null };
+  } catch (error) {
+    const { code, details } = error instanceof DatabaseError ? error : unreachable(error);
+    return { code, why: details.why ?? '' };
+  } finally {
+    await connection?.end();
+  }
+}
 
 /** A connection that holds the lock, with the schema up to date. */
 export async function takeOver(options: OpenOptions): Promise<PgConnection> {

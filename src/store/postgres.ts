@@ -15,6 +15,7 @@ import { type Random, systemRandom } from '../lib/random.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { Migration } from './migrate.ts';
 import { migrations as released } from './migrations/index.ts';
+import { inspect, shownUrl } from './postgres-open.ts';
 import { createReader, type Lease } from './postgres-reader.ts';
 import {
   checkType,
@@ -101,7 +102,12 @@ function configOf(url: Secret): ClientConfig {
   };
 }
 
-/** A connection of its own, for one who looks (`doctor`). */
+/** What is found at an address, which is told without its password. */
+export async function lookAtDatabase(url: Secret) {
+  return { address: shownUrl(url), ...(await inspect(() => connectPostgres(url))) };
+}
+
+/** A connection of its own, without a lock. */
 export function connectPostgres(url: Secret, clock: Clock = systemClock): Promise<PgConnection> {
   return connect(configOf(url), clock);
 }

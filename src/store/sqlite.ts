@@ -115,6 +115,11 @@ export function openMemoryConnection(copy?: Uint8Array): MemoryConnection {
   return connection;
 }
 
+/** A database in a file, alone with it: for who looks at a copy. */
+export function openFileConnection(path: string): Connection {
+  return new DatabaseSync(path);
+}
+
 /**
  * Locks a data folder for this process, or returns null when someone else holds it. The system
  * lets go of the lock when the process ends, however it ends.
