@@ -3,11 +3,11 @@
  * sealed.
  *
  * Invariants: made once, on disk before anything says that it exists; a deployment that had a key
- * does not start without it or with another (ADR-0032). The file holds one key a line, the one that
+ * does not start without it or with another, unless told to forget what it sealed (ADR-0032). The file holds one key a line, the one that
  * seals first: to change it, put a new line of 64 hex digits before the old one and start again.
  */
 import { createHash } from 'node:crypto';
-import { lstatSync } from 'node:fs';
+import { existsSync, lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { EinsoraError } from '../contract/errors.ts';
 import { isErrno, readIfThere, writeDurably } from '../lib/files.ts';
@@ -23,24 +23,30 @@ export async function openDeploymentKeys(deps: {
   store: EinsoraStore;
   random: Random;
   data_dir: string;
+  renew?: boolean;
 }): Promise<[DeploymentKey, ...DeploymentKey[]]> {
-  const { store, random, data_dir } = deps;
+  const { store, random, data_dir, renew = false } = deps;
   const path = join(data_dir, 'deployment-key');
   const known = await store.read(readDeploymentKey, {});
-  refuseExposed(path);
-  let text = readIfThere(path);
-  if (text === null && known !== null) throw new EinsoraError('deployment_key_missing', { path });
-  if (text === null) {
-    text = `${Buffer.from(random.bytes(32)).toString('hex')}\n`;
-    writeDurably(path, text);
-  }
-  const [first, ...others] = text.split('\n').flatMap(parseLine);
+  const [first, ...others] = readKeys(path);
   const is_ours = [first, ...others].some((one) => one?.key_id === known);
-  if (first === undefined || (known !== null && !is_ours)) {
-    throw new EinsoraError('deployment_key_wrong', { path });
+  if (first !== undefined && (known === null || is_ours)) {
+    if (first.key_id !== known) await store.transact('noteDeploymentKey', { key_id: first.key_id });
+    return [first, ...others];
   }
-  if (first.key_id !== known) await store.transact('noteDeploymentKey', { key_id: first.key_id });
-  return [first, ...others];
+  if (known !== null && !renew) {
+    const code = existsSync(path) ? 'deployment_key_wrong' : 'deployment_key_missing';
+    throw new EinsoraError(code, { path });
+  }
+  if (known !== null) await store.transact('forgetSecrets', {});
+  const made = `${Buffer.from(random.bytes(32)).toString('hex')}\n`;
+  writeDurably(path, made);
+  return openDeploymentKeys({ store, random, data_dir });
+}
+
+function readKeys(path: string): DeploymentKey[] {
+  refuseExposed(path);
+  return (readIfThere(path) ?? '').split('\n').flatMap(parseLine);
 }
 
 function parseLine(line: string): DeploymentKey[] {

@@ -118,6 +118,28 @@ test('without its key, or with another, a deployment does not start', () =>
     await reopen();
   }));
 
+test('where the key is lost, one may say so: the secrets are gone, and a new key seals', () =>
+  given({}, async (all) => {
+    const { rig, data_dir, reopen } = all;
+    await set(all);
+    const path = join(data_dir, key_file);
+    const { store, clock, random } = rig.apiDeps;
+    const renewed = () => openSecrets({ store, clock, random, data_dir, renew: true });
+    const text = readFileSync(path, 'utf8');
+    const kept = await renewed();
+    assert.equal((await kept.reveal(rig.ids.tenant_id, 'hf-token'))?.reveal(), value);
+    assert.equal(readFileSync(path, 'utf8'), text, 'what is there is kept');
+    for (const lose of [() => rmSync(path), () => writeFileSync(path, `${'ab'.repeat(32)}\n`)]) {
+      lose();
+      const secrets = await renewed();
+      assert.equal(await secrets.reveal(rig.ids.tenant_id, 'hf-token'), null);
+      assert.equal(readFileSync(path, 'utf8').includes('abab'), false);
+      await secrets.set({ ...rig.ids, name: 'hf-token', value: new Secret('anew') });
+      const again = await reopen();
+      assert.equal((await again.reveal(rig.ids.tenant_id, 'hf-token'))?.reveal(), 'anew');
+    }
+  }));
+
 test('a new key before the old one seals everything again, and the old one may go', () =>
   given({}, async (all) => {
     const { rig, data_dir, reopen } = all;

@@ -43,6 +43,8 @@ export async function openSecrets(deps: {
   clock: Clock;
   random: Random;
   data_dir: string;
+  /** Forget what a lost key sealed. */
+  renew?: boolean;
 }): Promise<Secrets> {
   const { store, clock, random } = deps;
   const keys = await openDeploymentKeys(deps);

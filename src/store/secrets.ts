@@ -88,6 +88,15 @@ export async function resealSecret(sql: Sql, args: SealedSecret): Promise<{ foun
   return { found };
 }
 
+/** Forgets every secret, and by which key they were sealed: that key is lost. */
+export async function forgetSecrets(
+  sql: Sql,
+  _: Record<string, never>,
+): Promise<{ forgotten: number }> {
+  await sql.run("delete from meta where key = 'deployment_key'");
+  return { forgotten: await sql.run('delete from secrets') };
+}
+
 /** Records which key seals from now on. */
 export async function noteDeploymentKey(sql: Sql, args: { key_id: string }): Promise<null> {
   await sql.run(

@@ -26,7 +26,13 @@ import { queueWorkloads } from './queue.ts';
 import { setQuota } from './quota-limits.ts';
 import { restoreStore } from './restore.ts';
 import { applyReport, placeWorkload } from './runs.ts';
-import { noteDeploymentKey, removeSecret, resealSecret, setSecret } from './secrets.ts';
+import {
+  forgetSecrets,
+  noteDeploymentKey,
+  removeSecret,
+  resealSecret,
+  setSecret,
+} from './secrets.ts';
 import { revokeSession, revokeSessions, signInByPassword } from './sessions.ts';
 import type { Store, TransactionTable } from './sql.ts';
 import { createTenant, renameTenant, setTenantDisabled } from './tenants.ts';
@@ -51,6 +57,7 @@ export const transactions = {
   eraseActivity,
   fenceMachine,
   forgetIdempotencyKeys,
+  forgetSecrets,
   greetMachine,
   launchWorkload,
   logIn,

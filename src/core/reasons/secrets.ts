@@ -17,12 +17,12 @@ export const secretReasons = {
   deployment_key_missing: {
     status: 409,
     sentence: 'The deployment key is gone from {path}, and what it sealed needs it.',
-    fix: 'put the file back from your backup, then: bin/einsora up',
+    fix: 'put the file back from your backup; where it is lost, and every secret with it: bin/einsora up --new-deployment-key',
   },
   deployment_key_wrong: {
     status: 409,
     sentence: '{path} is not the key of this deployment.',
-    fix: 'put the right file back from your backup, then: bin/einsora up',
+    fix: 'put the right file back from your backup; where it is lost, and every secret with it: bin/einsora up --new-deployment-key',
   },
   deployment_key_exposed: {
     status: 409,
