@@ -7,13 +7,12 @@
 import type { Workload } from '../contract/workloads.ts';
 import type { Client } from './client.ts';
 import type { Context, Io } from './io.ts';
+import { openWatch } from './live.ts';
 import { cutTo, say, tint } from './output.ts';
 import { type Mark, nextStep, nothingShown, type StageLine } from './stage-view.ts';
 
 export type Ended = 'running' | 'failed' | 'stopped' | 'deleted' | 'interrupted' | 'timed_out';
 export type AttachOutcome = { workload: Workload; ended: Ended };
-
-const poll_ms = 250;
 
 /** Watches from `first` on. `interrupt` aborts on Ctrl-C; `timeout_ms` null waits without end. */
 export async function attach(
@@ -24,6 +23,7 @@ export async function attach(
 ): Promise<AttachOutcome> {
   const { clock } = context.io;
   const screen = openScreen(context);
+  const watch = openWatch(context, client, first.id);
   const started = clock.monotonic();
   let workload = first;
   let shown = nothingShown;
@@ -35,9 +35,10 @@ export async function attach(
       const ended = endOf(workload);
       if (ended !== null) return { workload, ended };
       if (options.interrupt.aborted) return { workload, ended: 'interrupted' };
-      const over = options.timeout_ms !== null && clock.monotonic() - started >= options.timeout_ms;
-      if (over) return { workload, ended: 'timed_out' };
-      await clock.sleep(poll_ms, options.interrupt);
+      const spent_ms = clock.monotonic() - started;
+      const left_ms = (options.timeout_ms ?? Number.POSITIVE_INFINITY) - spent_ms;
+      if (left_ms <= 0) return { workload, ended: 'timed_out' };
+      await watch.wait(left_ms, options.interrupt);
       workload = await client.show(workload.id);
     }
   } catch (error) {
@@ -45,6 +46,7 @@ export async function attach(
     say(context, `${workload.name} is recorded: it goes on as far as it can.`);
     throw error;
   } finally {
+    watch.close();
     screen.close();
   }
 }

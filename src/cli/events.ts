@@ -9,12 +9,14 @@ import { openInterrupt } from './attach.ts';
 import { type Client, openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
+import { openWatch, type Watch } from './live.ts';
 import { oneLine, printData, printJson, printJsonLine, printTable } from './output.ts';
 import { onWorkload } from './workload-name.ts';
 
 export type EventsOptions = { follow?: boolean; json?: boolean };
 
-const poll_ms = 1000;
+/** At the latest, where nothing tells of news. */
+const poll_ms = 5000;
 
 export async function events(
   context: Context,
@@ -24,7 +26,11 @@ export async function events(
   const client = openClient(context);
   const reader = openReader(client, name);
   const first = await onWorkload(client, name, () => reader.read());
-  if (options.follow) return follow(context, reader, first, options.json === true);
+  if (options.follow) {
+    const watch = openWatch(context, client, (await client.show(name)).id);
+    const shown = { reader, watch, json: options.json === true };
+    return follow(context, shown, first).finally(() => watch.close());
+  }
   if (options.json) {
     printJson(context, { items: first });
   } else {
@@ -37,10 +43,10 @@ export async function events(
 
 async function follow(
   context: Context,
-  reader: { read(): Promise<WorkloadEvent[]> },
+  shown: { reader: { read(): Promise<WorkloadEvent[]> }; watch: Watch; json: boolean },
   first: WorkloadEvent[],
-  json: boolean,
 ): Promise<number> {
+  const { reader, watch, json } = shown;
   const { clock } = context.io;
   const interrupt = openInterrupt(context.io);
   try {
@@ -50,7 +56,7 @@ async function follow(
         else printData(context, eventLine(event, clock.now()));
       }
       if (news.at(-1)?.to_state === 'deleted') return exitCode('ok');
-      await clock.sleep(poll_ms, interrupt.signal);
+      await watch.wait(poll_ms, interrupt.signal);
       if (interrupt.signal.aborted) return exitCode('interrupted');
     }
   } finally {
