@@ -107,9 +107,39 @@ async function show() {
   byId('empty').hidden = workloads.items.length > 0;
 }
 
+// News come by one live stream; each is only a reason to ask again. Where the stream is not there, the page
+// asks by itself. Several pages of one browser each hold a stream of their own.
+const gather_ms = 200;
+const without_news_ms = 30000;
+let stream = null;
+let timer = null;
+let asking = false;
+
+function askIn(ms) {
+  clearTimeout(timer);
+  timer = setTimeout(loop, ms);
+}
+
+function news() {
+  if (!asking) askIn(gather_ms);
+  else missed = true;
+}
+let missed = false;
+
+function listen() {
+  if (stream !== null && stream.readyState !== EventSource.CLOSED) return;
+  stream = new EventSource('/v1/events');
+  for (const type of ['hello', 'reset', 'workload', 'stages', 'machine', 'error']) {
+    stream.addEventListener(type, news);
+  }
+}
+
 async function loop() {
+  asking = true;
+  missed = false;
   try {
     await show();
+    listen();
   } catch (error) {
     byId('notice').hidden = false;
     byId('notice').textContent =
@@ -117,7 +147,9 @@ async function loop() {
         ? 'You are not signed in. Get a one-time link with: bin/einsora open'
         : `The control plane does not answer (${error.message}). Start it with: bin/einsora up`;
   }
-  setTimeout(loop, refresh_ms);
+  asking = false;
+  const is_live = stream !== null && stream.readyState === EventSource.OPEN;
+  askIn(missed ? gather_ms : is_live ? without_news_ms : refresh_ms);
 }
 
 loop();
