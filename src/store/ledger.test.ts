@@ -115,6 +115,17 @@ for (const kind of storeKinds) {
       assert.equal(interval?.ended_by, 'last_proof');
     });
 
+    inTale('the first word after a silence tells no end, however short that was', async (tale) => {
+      await tale.launch();
+      await tale.place();
+      await tale.report('ready');
+      await tale.pass(3000);
+      await tale.prove();
+      await tale.pass(4000);
+      await tale.report('ended', { heard_mono: null });
+      assert.deepEqual((await tale.lengths()).metered, [3000]);
+    });
+
     inTale('an end that the agent saw is where it saw it', async (tale) => {
       await tale.launch();
       await tale.place();

@@ -100,15 +100,21 @@ export async function closeHeld(sql: Sql, run: RunKeys, cause: Instant): Promise
 }
 
 /**
- * Closes the metered interval of a run that left `running`: at `ended_steady` where its end was
- * seen; else now where it was proven to run within the last lease; else where it was last proven.
- * Returns how far the wall clock moved against the steady one meanwhile.
+ * How the end of a run is known: by its state's event; `unseen`, by a report after nobody had heard
+ * of it; or by the agent, who saw it at this instant of the steady clock.
+ */
+export type KnownEnd = 'event' | 'unseen' | { steady: number };
+
+/**
+ * Closes the metered interval of a run that left `running`: where its end was seen; with an event
+ * now, if it was proven to run within the last lease; else where it was last proven. Returns how
+ * far the wall clock moved against the steady one meanwhile.
  */
 export async function closeMetered(
   sql: Sql,
   run: RunKeys,
   cause: Instant,
-  ended_steady: number | null = null,
+  end: KnownEnd = 'event',
 ): Promise<{ stepped_ms: number }> {
   const open = await findOpen(sql, 'metered', run);
   if (open === undefined) return { stepped_ms: 0 };
@@ -118,8 +124,8 @@ export async function closeMetered(
     [run.workload_id, run.replica, run.run_epoch],
   );
   const proven = Math.max(open.started_steady, proof?.proven_steady ?? 0);
-  const is_fresh = steady - proven <= limits.machine_lease_ms;
-  if (ended_steady !== null) await close(sql, open, ended_steady, 'evidence', steady);
+  const is_fresh = end === 'event' && steady - proven <= limits.machine_lease_ms;
+  if (typeof end === 'object') await close(sql, open, end.steady, 'evidence', steady);
   else if (is_fresh) await close(sql, open, steady, 'event', steady);
   else await close(sql, open, proven, 'last_proof', steady);
   return { stepped_ms: cause.now - open.started_wall - (steady - open.started_steady) };

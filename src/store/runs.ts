@@ -220,6 +220,7 @@ export async function endByFence(
   const facts = { ...run, current: run.run_epoch === row.run_epoch };
   const verdict = judgeReport(facts, row, observed, { now: cause.now, machine });
   if (verdict === null) return;
+  await closeMetered(sql, run, cause, 'unseen');
   await applyVerdict(sql, cause, run, row, observed, verdict);
   // Whatever comes back is not to go on.
   await sql.run(
@@ -245,9 +246,14 @@ async function proveRun(
   observed: ReportedRun,
 ): Promise<void> {
   if (run.ended_at !== null) return; // an older word: its end is proven
+  if (observed.state === 'unknown') return;
   const ended = observed.state !== 'ready' && observed.state !== 'preparing';
   const ago_ms = ended ? observed.ended_ago_ms : 0;
-  if (ago_ms === undefined || ago_ms === null || observed.state === 'unknown') return;
+  if (ago_ms === undefined || ago_ms === null) {
+    // The first word after a silence: it may have ended long ago.
+    if (args.heard_mono === null) await closeMetered(sql, run, args, 'unseen');
+    return;
+  }
   if (run.ready_at === null && observed.state !== 'ready') return;
   const steady = (await steadyOf(sql, args)) - Math.max(0, Math.floor(ago_ms));
   await sql.run(
@@ -256,7 +262,7 @@ async function proveRun(
     [run.workload_id, run.replica, run.run_epoch, steady],
   );
   await correctMetered(sql, run, steady);
-  if (ended) await closeMetered(sql, run, args, steady);
+  if (ended) await closeMetered(sql, run, args, { steady });
 }
 
 async function applyVerdict(

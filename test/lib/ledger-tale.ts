@@ -81,13 +81,14 @@ function machine(world: World) {
     },
     async report(
       state: ObservedRun['state'],
-      more: { ended_ago_ms?: number } = {},
+      { heard_mono, ...more }: { ended_ago_ms?: number; heard_mono?: null } = {},
       machine_id = ids.machine_id,
     ) {
       const { id, run_epoch } = await workload();
       const facts = { stages: [], exit: null, reason: null, details: {}, log_tail: null };
       const run = { workload_id: id, replica: 0, run_epoch, state, ...facts, ...more };
-      const who = { machine_id, machine_name: 'desk', heard_mono: null };
+      const heard = heard_mono === undefined ? {} : { heard_mono };
+      const who = { machine_id, machine_name: 'desk', ...heard };
       await store.transact('applyReport', { ...cause(), ...who, observed: [run] });
     },
     /** The machine says that all is as it was. */
