@@ -3,10 +3,10 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { LedgerRow } from './ledger.ts';
-import { migrate } from './migrate.ts';
-import { migrations } from './migrations/index.ts';
-import { openMemoryConnection } from './sqlite.ts';
+import type { LedgerRow } from '../../src/store/ledger.ts';
+import { migrate } from '../../src/store/migrate.ts';
+import { migrations } from '../../src/store/migrations/index.ts';
+import { openMemoryConnection } from '../../src/store/sqlite.ts';
 
 const columns = `id, tenant_id, creator_id, name, kind, spec, state, intent, park_cause, details,
   revision, run_epoch, event_number, event_at, attempts, not_before, created_at, state_since`;
