@@ -11,6 +11,7 @@ import { type RouteName, routes } from '../contract/routes.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
+import { plainText } from '../lib/text.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { actionOf } from './action.ts';
 import { type ActivityNotes, createActivityNotes } from './activity-notes.ts';
@@ -72,5 +73,6 @@ export function targetOf(params: Record<string, string>): string | null {
   const last = Object.entries(params).at(-1);
   if (last === undefined) return null;
   const [noun, value] = last;
-  return `${noun.replace(/_id$/, '')}:${value.slice(0, target_chars)}`;
+  const plain = plainText(value).toWellFormed().slice(0, target_chars);
+  return `${noun.replace(/_id$/, '')}:${plain}`;
 }

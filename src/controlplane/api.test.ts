@@ -129,6 +129,27 @@ function same(answer: Answer, id: string) {
   return JSON.stringify([answer.status, error]).replaceAll(id, '<id>');
 }
 
+test('a NUL is refused wherever it stands, once it is known who asks', async () => {
+  const body = { kind: 'endpoint', model: 'smollm2-135m' };
+  const refused: [string, string, unknown][] = [
+    ['GET', '/v1/workloads/a%00b', undefined],
+    ['GET', '/v1/workloads/x/events?cursor=%00', undefined],
+    ['POST', '/v1/tokens', { name: 'a\0b' }],
+    ['POST', '/v1/tenants', { slug: 'abc', name: '\0' }],
+    ['POST', '/v1/plan', { ...body, model_params: { 'a\0': 1 } }],
+    ['PUT', '/v1/secrets/some', { value: 'a\0' }],
+  ];
+  const token = callers.operator?.token ?? null;
+  for (const [method, path, sent] of refused) {
+    const how = sent === undefined ? {} : { body: sent };
+    const answer = await ask(rig, method, path, { token, ...how });
+    assert.deepEqual([answer.status, answer.body.error?.code], [400, 'bad_request'], path);
+    assert.equal((await ask(rig, method, path, { token: null, ...how })).status, 401, path);
+  }
+  const text = { name: 'only the text \\u0000 of one' };
+  assert.equal((await ask(rig, 'POST', '/v1/tokens', { token, body: text })).status, 201);
+});
+
 test("another tenant's workloads and machines are in no list", async () => {
   const id = await launched();
   const { store, ids } = rig;

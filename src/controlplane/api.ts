@@ -24,6 +24,7 @@ import {
   principalOf,
   type Touch,
 } from './auth/principal.ts';
+import { refuseNul } from './nul.ts';
 import { accountRoutes } from './routes/accounts.ts';
 import { tenantRoutes } from './routes/accounts-tenants.ts';
 import { sessionRoutes, tokenRoutes } from './routes/accounts-tokens.ts';
@@ -77,6 +78,7 @@ export function createApi(deps: ApiDeps): Api {
       c.set('route', name);
       c.set('target', targetOf(c.req.param()));
       await authorise({ ...deps, touch }, c, route.auth);
+      await refuseNul(c);
       await next();
       if (c.error === undefined) noteAnswer(deps, c);
     });

@@ -30,8 +30,6 @@ export type Case = {
   reach: 'tenant' | 'user' | null;
   /** Is it there for an operator of another tenant? */
   operator: boolean;
-  /** Its answer has no end, or it leaves no row although it is no GET: why. */
-  ends_never?: true;
 };
 
 export const cases: Partial<Record<RouteName, Case>> = { ...accountCases, ...workloadCases };

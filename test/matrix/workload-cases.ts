@@ -61,7 +61,7 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
   deleteWorkload: workload(),
   listEvents: workload(),
   readLogs: workload(),
-  followEvents: { ...plain(), ends_never: true },
+  followEvents: plain(),
   createKey: workload({ body: {} }),
   listKeys: workload(),
   revokeKey: within(async (world, owner) => {
