@@ -42,7 +42,7 @@ export async function listContexts(context: Context, options: JsonOption): Promi
     tenant ?? '',
     expires_at === null ? '' : untilText(expires_at - now),
   ]);
-  printTable(context, ['', 'NAME', 'URL', 'USER', 'TENANT', 'SIGNED IN'], rows);
+  printTable(context, ['USED', 'NAME', 'URL', 'USER', 'TENANT', 'SIGNED IN'], rows);
   return exitCode('ok');
 }
 

@@ -77,11 +77,9 @@ export async function createToken(
   printData(context, made.token);
   const lasts =
     made.expires_at === null ? 'for ever' : untilText(made.expires_at - context.io.clock.now());
-  const what = made.scopes === null ? 'all that a' : `${made.scopes.join(' ')} as a`;
-  say(
-    context,
-    `${oneLine(made.name)} may do ${what} ${made.role} may, ${lasts}. It is shown once.`,
-  );
+  const what = made.scopes === null ? 'all that you may' : made.scopes.join(' ');
+  const shown = oneLine(made.name);
+  say(context, `${shown}: ${what}, at most as ${made.role}, ${lasts}. It is shown once.`);
   say(context, `  take it back: einsora tokens revoke ${made.id}`);
   return exitCode('ok');
 }

@@ -15,12 +15,16 @@ export type CliResult = { code: number; stdout: string; stderr: string };
 
 export type CliOptions = {
   data_dir: string;
+  /** The command line does not name the data folder: what it talks to is found as usual. */
+  unnamed?: boolean;
   /** What is typed or piped in. */
   input?: string;
   /** The three streams are a terminal. */
   tty?: boolean;
   columns?: number;
   cwd?: string;
+  /** Of its Idempotency-Keys: runs with the same one repeat each other. */
+  seed?: number;
   env?: Environment;
   /** Called before each wait with a function that presses Ctrl-C. */
   onSleep?: (interrupt: () => void, ms: number) => void;
@@ -52,7 +56,7 @@ export async function runCli(argv: string[], options: CliOptions): Promise<CliRe
     stderr,
     cwd: options.cwd ?? options.data_dir,
     clock: virtualClock((ms) => options.onSleep?.(interrupt, ms)),
-    random: seededRandom(1),
+    random: seededRandom(options.seed ?? 1),
     onInterrupt(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -60,7 +64,8 @@ export async function runCli(argv: string[], options: CliOptions): Promise<CliRe
     openPage: options.openPage ?? (async () => false),
   };
   const env = options.env ?? { TERM: 'xterm' };
-  const code = await main([...argv, '--data-dir', options.data_dir], io, env);
+  const named = options.unnamed ? [] : ['--data-dir', options.data_dir];
+  const code = await main([...argv, ...named], io, env);
   await new Promise((resolve) => setImmediate(resolve));
   return { code, ...written };
 }

@@ -76,7 +76,11 @@ export function joinRoutes(app: Api, deps: ApiDeps, countLink: () => void): void
     deps.revocations.tell({ user_id: done.user_id });
     return c.body(null, 204);
   });
+}
 
+/** A user's own password. */
+export function passwordRoutes(app: Api, deps: ApiDeps): void {
+  const { store, signIns } = deps;
   app.openapi(routes.changePassword, async (c) => {
     const { current, password } = c.req.valid('json');
     const { user_id, user_name, via, proof_id } = c.get('principal');

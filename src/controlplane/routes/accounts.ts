@@ -15,7 +15,7 @@ import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import { cookieOf, headersOf, refuseOtherSite } from '../auth/principal.ts';
 import { openApiDocument } from '../openapi.ts';
-import { joinRoutes } from './accounts-join.ts';
+import { joinRoutes, passwordRoutes } from './accounts-join.ts';
 
 export function accountRoutes(app: Api, deps: ApiDeps): void {
   const countLink = createAttempts(deps);
@@ -65,6 +65,7 @@ export function accountRoutes(app: Api, deps: ApiDeps): void {
   });
 
   joinRoutes(app, deps, countLink);
+  passwordRoutes(app, deps);
 }
 
 async function byLink(
