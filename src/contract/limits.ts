@@ -49,5 +49,5 @@ export const limits = {
   request_body_ms: 30_000,
   secret_value_chars: 16 * 1024,
   secrets_per_tenant: 100,
-  seals_per_page: 10,
+  seals_per_page: 200,
 } as const;

@@ -148,7 +148,7 @@ export type SealPage = {
   more: number;
 };
 
-/** Seals with their rows, after a number: at most `limit` of them. */
+/** Seals with their rows, after a number: at most `limit` of them, and few rows more than 500. */
 export const readSeals: Query<
   { tenant_id: string; after: number; limit: number },
   SealPage
@@ -165,23 +165,32 @@ export const readSeals: Query<
     'select max(seq) as seq from activity where tenant_id = $1 and seq is not null',
     [tenant_id],
   );
-  const shown = seals.slice(0, limit);
-  const found: SealPage['seals'] = [];
-  for (const seal of shown) {
-    const rows = await sql.all<Row & SealedRow>(
-      `select * from activity where tenant_id = $1 and seq between $2 and $3
-       order by seq limit $4`,
-      [tenant_id, seal.first_seq, seal.last_seq, rows_per_seal + 1],
-    );
-    found.push({ seal, rows });
-  }
+  const shown = fitting(seals.slice(0, limit));
+  const rows = await sql.all<Row & SealedRow>(
+    `select * from activity where tenant_id = $1 and seq between $2 and $3 order by seq limit $4`,
+    [tenant_id, shown[0]?.first_seq ?? 0, shown.at(-1)?.last_seq ?? 0, 2 * rows_a_page],
+  );
+  const rowsOf = ({ first_seq, last_seq }: Seal) =>
+    rows.filter(({ seq }) => seq >= first_seq && seq <= last_seq);
   return {
-    seals: found,
+    seals: shown.map((seal) => ({ seal, rows: rowsOf(seal) })),
     previous_hash: before?.hash ?? no_hash,
     head_seq: head?.seq ?? 0,
-    more: seals.length > limit ? 1 : 0,
+    more: seals.length > shown.length ? 1 : 0,
   };
 };
+
+const rows_a_page = 500;
+
+/** As many from the first as a page has room for, by the rows that they say they have. */
+function fitting(seals: readonly SealRow[]): SealRow[] {
+  let rows = 0;
+  const end = seals.findIndex(({ first_seq, last_seq }) => {
+    rows += Math.max(0, last_seq - first_seq + 1);
+    return rows > rows_a_page;
+  });
+  return seals.slice(0, end === -1 ? seals.length : Math.max(1, end));
+}
 
 /** Number of the last seal before a moment: 0 for none. */
 export const sealBefore: Query<{ tenant_id: string; at: number }, number> = async (sql, args) => {

@@ -69,7 +69,7 @@ export async function checkLog(rig: Rig, anchors: readonly Anchor[]): Promise<Ch
     },
   );
   for (let after = 0; ; ) {
-    const page = await rig.store.read(readSeals, { tenant_id, after, limit: 5 });
+    const page = await rig.store.read(readSeals, { tenant_id, after, limit: 2 });
     for (const { seal, rows } of page.seals) check.seal(seal, rows);
     const last = page.seals.at(-1);
     if (page.more === 0 || last === undefined) return check.finish(anchors, page.head_seq);
