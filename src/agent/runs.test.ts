@@ -271,6 +271,21 @@ given('what was here and left no trace is lost, not begun anew', async (all) => 
   assert.equal(phaseOf(all.runs), 'parked');
 });
 
+given('an end that a full disk could not keep is found again, not begun anew', async (all) => {
+  const { journal } = all.rig.deps;
+  journal.write(run, entryOf({ started: true }));
+  const { write } = journal;
+  journal.write = () => {
+    throw new Error('the disk is full');
+  };
+  await assert.rejects(all.runs.adopt(), /the disk is full/);
+  journal.write = write;
+  await all.runs.adopt();
+  apply(all.runs, desire(run));
+  await all.rig.clock.advance(60_000);
+  assert.deepEqual([phaseOf(all.runs), all.rig.started], ['ended', []]);
+});
+
 given('the agent refuses what weak isolation may not run', async (all) => {
   apply(all.runs, { ...desire(run), trust: 'community' });
   await all.rig.clock.advance(60_000);

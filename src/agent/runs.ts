@@ -80,7 +80,13 @@ async function adopt(context: Context): Promise<void> {
     const found = seen.get(runName(run));
     seen.delete(runName(run));
     // An adoption that failed half-way is begun again: what it has taken stays as it is.
-    if (!context.here.has(runName(run))) await adoptJournalled(context, run, entry, found);
+    if (context.here.has(runName(run))) continue;
+    try {
+      await adoptJournalled(context, run, entry, found);
+    } catch (error) {
+      context.here.delete(runName(run)); // what could not be kept of it is found again
+      throw error;
+    }
   }
   for (const found of seen.values()) {
     if (context.here.has(runName(found.run))) continue;

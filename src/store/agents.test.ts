@@ -80,7 +80,9 @@ onEveryStore('agents', (inStory) => {
   inStory('a fence ends what runs, frees what it held, and says who said so', async (story) => {
     const { store, ids } = story;
     const id = await running(story);
-    const args = { ...causeOf(story), machine_id: ids.machine_id };
+    const args = { ...causeOf(story), machine_id: ids.machine_id, agent_epoch: 1 };
+    const late = await store.transact('fenceMachine', { ...args, agent_epoch: 0 });
+    assert.deepEqual(late, { outcome: 'spoke_since', ended: 0 });
     const fenced = await store.transact('fenceMachine', args);
     story.proven.add(`${id}.0.1`);
     assert.deepEqual(fenced, { outcome: 'fenced', ended: 1 });

@@ -20,7 +20,7 @@ export type HelloArgs = {
   hello_id: string;
   /** What the machine's agents were told last; null for its very first one. */
   known: AgentIdentity | null;
-  /** The machine was heard of from an agent only just. */
+  /** Another agent of it may be alive: it was heard of within the last lease, or we just began. */
   is_heard: boolean;
   name: string;
   offered: Amounts;
@@ -78,7 +78,11 @@ async function takeOver(sql: Sql, args: HelloArgs, agent_epoch: number): Promise
   );
 }
 
-export type FenceArgs = Cause & { machine_id: string };
+export type FenceArgs = Cause & {
+  machine_id: string;
+  /** The machine's agent as the person knew it: where another one spoke since, nothing is fenced. */
+  agent_epoch: number;
+};
 
 /**
  * A person says that the machine is powered off: whatever ran on it is over, and what it held is
@@ -87,13 +91,18 @@ export type FenceArgs = Cause & { machine_id: string };
 export async function fenceMachine(
   sql: Sql,
   args: FenceArgs,
-): Promise<{ outcome: 'fenced' | 'not_found'; ended: number }> {
+): Promise<{ outcome: 'fenced' | 'spoke_since' | 'not_found'; ended: number }> {
   const machine = await sql.get<MachineRow>(
-    `update machines set fenced_at = $2, fenced_by = $3, generation = generation + 1
-     where id = $1 returning *`,
-    [args.machine_id, args.now, args.actor],
+    `select * from machines where id = $1 ${sql.forUpdate}`,
+    [args.machine_id],
   );
   if (machine === undefined) return { outcome: 'not_found', ended: 0 };
+  if (machine.agent_epoch !== args.agent_epoch) return { outcome: 'spoke_since', ended: 0 };
+  await sql.run(
+    `update machines set fenced_at = $2, fenced_by = $3, generation = generation + 1
+     where id = $1`,
+    [machine.id, args.now, args.actor],
+  );
   const runs = await sql.all<RunRow>(
     'select * from runs where machine_id = $1 and ended_at is null order by workload_id',
     [machine.id],

@@ -50,7 +50,10 @@ onEveryStore('restore', (inStory) => {
     await take(story, { do: 'launch', which: 0, clock_ms: 1 });
     await store.transact('restoreStore', {});
     const cause = { now: clock.now(), actor: 'user:ada', request_id: null };
-    await store.transact('fenceMachine', { ...cause, machine_id: ids.machine_id });
+    await store.transact('fenceMachine', {
+      ...cause,
+      ...{ machine_id: ids.machine_id, agent_epoch: 1 },
+    });
     await place(story);
     assert.equal((await runsOf(store)).length, 1);
   });

@@ -13,8 +13,6 @@ import type { Clock } from '../../lib/clock.ts';
 export type Presence = {
   heard(machine_id: string): void;
   isOnline(machine_id: string): boolean;
-  /** Heard of by this process within the last lease: an agent of it lives somewhere. */
-  isHeard(machine_id: string): boolean;
   /** Wall-clock time of the last word, or null. */
   lastHeardAt(machine_id: string): number | null;
   setStages(run: RunKey, stages: Stage[]): void;
@@ -35,10 +33,6 @@ export function createPresence(clock: Clock): Presence {
     isOnline: (machine_id) => {
       const last = heard.get(machine_id)?.monotonic ?? began;
       return clock.monotonic() - last < limits.machine_lease_ms;
-    },
-    isHeard: (machine_id) => {
-      const last = heard.get(machine_id)?.monotonic;
-      return last !== undefined && clock.monotonic() - last < limits.machine_lease_ms;
     },
     lastHeardAt: (machine_id) => heard.get(machine_id)?.at ?? null,
     setStages(run, value) {

@@ -23,7 +23,8 @@ import type { Presence } from './presence.ts';
 
 /** What an agent calls: in process for Solo, over mTLS for others. */
 export type SyncHandler = {
-  hello(machine_id: string, hello: Hello): Promise<HelloReply>;
+  /** `is_only`: the caller knows that no other agent of this machine can live (Solo's own). */
+  hello(machine_id: string, hello: Hello, is_only?: boolean): Promise<HelloReply>;
   sync(machine_id: string, report: Report, signal: AbortSignal): Promise<SyncReply>;
   /** Until when each machine's agent said of its runs what the store has of them. */
   proofs(): MachineProof[];
@@ -69,7 +70,7 @@ export function createSync(deps: SyncDeps): SyncHandler {
   });
   const context: Context = { ...deps, sessions, generations, closed: false };
   return {
-    hello: (machine_id, words) => hello(context, machine_id, words),
+    hello: (machine_id, words, is_only = false) => hello(context, machine_id, words, is_only),
     sync: (machine_id, report, signal) => sync(context, machine_id, report, signal),
     wake: () => generations.change(),
     proofs: () => proofsOf(context),
@@ -80,11 +81,17 @@ export function createSync(deps: SyncDeps): SyncHandler {
   };
 }
 
-async function hello(context: Context, machine_id: string, words: Hello): Promise<HelloReply> {
+async function hello(
+  context: Context,
+  machine_id: string,
+  words: Hello,
+  is_only: boolean,
+): Promise<HelloReply> {
   const { store, clock, presence, sessions, changed } = context;
   const { boot_id, hello_id, known, inventory } = words;
   const greeted = await store.transact('greetMachine', {
-    ...{ machine_id, boot_id, hello_id, known, is_heard: presence.isHeard(machine_id) },
+    ...{ machine_id, boot_id, hello_id, known },
+    is_heard: !is_only && presence.isOnline(machine_id),
     ...{ name: inventory.name, offered: inventory.offered },
     inventory: JSON.stringify(inventory),
     now: clock.now(),
