@@ -1,6 +1,9 @@
 /** Sizes in the stories. */
 export const gib = 2 ** 30;
 
+/** What a machine has; it may offer less. */
+export const machine_memory_bytes = 16 * gib;
+
 /** What is asked for, small to large. */
 export const sizes = [
   { cpu_millis: 1000, memory_bytes: 2 * gib },

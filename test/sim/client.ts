@@ -24,7 +24,7 @@ export type Client = {
   /** Launches that were answered, in order. */
   readonly launched: Answered[];
   /** A restored store knows nothing of what was answered since it was copied. */
-  forgetSince(at: number): void;
+  restored(copied_at: number): void;
 };
 
 type Options = {
@@ -34,7 +34,13 @@ type Options = {
   controlPlane: () => ControlPlane | null;
 };
 type Asked = { key: string; tenant: Tenant; spec: WorkloadSpec; named: boolean };
-type Context = Options & { chance: Chance; launched: Answered[]; asked: Asked[] };
+type Context = Options & {
+  chance: Chance;
+  launched: Answered[];
+  asked: Asked[];
+  /** What was asked of the store before one is not held against the one after. */
+  restores: number;
+};
 type Change = 'stopWorkload' | 'startWorkload' | 'deleteWorkload';
 
 const patience_ms = 10_000;
@@ -42,12 +48,14 @@ const tries = 4;
 
 export function createClient(options: Options): Client {
   const launched: Answered[] = [];
-  const context: Context = { ...options, chance: options.story.chance('ids'), launched, asked: [] };
+  const chance = options.story.chance('ids');
+  const context: Context = { ...options, chance, launched, asked: [], restores: 0 };
   return {
     launched,
     act: (deed, number) => act(context, deed, number),
-    forgetSince(at) {
-      const kept = launched.filter((one) => one.at < at);
+    restored(copied_at) {
+      context.restores += 1;
+      const kept = launched.filter((one) => one.at < copied_at);
       launched.splice(0, launched.length, ...kept);
     },
   };
@@ -87,7 +95,9 @@ function launch(context: Context, what: Asked): void {
     if (done.outcome !== 'done') return done.outcome;
     return done.result.ok ? `id ${done.result.row.id}` : done.result.code;
   };
+  const { restores } = context;
   send(context, ask, (answer) => {
+    if (restores !== context.restores) return;
     context.story.tell('user', `${key} -> ${answer}`);
     if (answer.startsWith('id ')) accept(context, key, tenant, answer.slice(3));
   });

@@ -1,12 +1,15 @@
 /**
- * The control plane of a story: the program's own sync, controller and housekeeping over the
- * database, in one process that can be killed anywhere and comes back.
+ * The control plane of a story: the program's own sync, controller, accounting and housekeeping
+ * over the database, in one process that can be killed anywhere and comes back.
  *
- * Invariants: put together as `system.ts` does it; what it is given goes through its life.
+ * Invariants: put together as `system.ts` does it, and serving only once that is done; what it is
+ * given goes through its life; a start that fails ends the process.
  */
 import { createPresence } from '../../src/backends/agent/presence.ts';
 import { createSync, type SyncHandler } from '../../src/backends/agent/sync.ts';
+import { startAccounting } from '../../src/controlplane/accounting.ts';
 import { createController } from '../../src/controlplane/controller.ts';
+import { createFairUses } from '../../src/controlplane/fair-uses.ts';
 import { startHousekeeping } from '../../src/controlplane/housekeeping.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
@@ -29,26 +32,42 @@ export type ControlPlane = {
   stop(): Promise<void>;
 };
 
+/** `onReady` is told what serves, `onDeath` why it does not any more. */
 export function startControlPlane(
   story: Story,
   host: Host,
   database: Database,
+  onReady: (there: ControlPlane) => void,
   onDeath: (why: string) => void,
-): ControlPlane {
+): Life {
   const connections = new Set<() => void>();
   const life = createLife(host.name, (why) => {
     for (const breakOff of connections) breakOff();
     onDeath(why);
   });
+  serve(story, host, life, database, connections).then(onReady, (error) =>
+    life.kill(`at its start: ${error.message}`),
+  );
+  return life;
+}
+
+async function serve(
+  story: Story,
+  host: Host,
+  life: Life,
+  database: Database,
+  connections: ControlPlane['connections'],
+): Promise<ControlPlane> {
   const clock = clockOf(host, life);
   const store = database.open(life);
   const log = story.log(host.name);
   const presence = createPresence(clock);
   const sync = createSync({ store, clock, log, presence, changed: () => controller.wake() });
+  const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence });
   const controller = createController({
     ...{ store, clock, log, presence, machines, queue: createQueueView() },
-    uses: async () => [],
+    uses: createFairUses({ store, clock, log }),
     placed: () => sync.wake(),
   });
   const housekeeping = startHousekeeping({ store, clock, log });
@@ -62,6 +81,7 @@ export function startControlPlane(
       sync.close();
       await controller.stop();
       await housekeeping.stop();
+      await accounting.stop();
     },
   };
 }

@@ -21,6 +21,8 @@ export type Database = {
   /** True where something may have been written since the last call. */
   wasWritten(): boolean;
   copy(): Uint8Array;
+  /** What a copy does before it is served. */
+  restore(): Promise<void>;
   close(): void;
 };
 
@@ -86,6 +88,9 @@ export function openDatabase(copy?: Uint8Array): Database {
       return was;
     },
     copy: () => connection.serialize(),
+    async restore() {
+      await openMemoryStore({ transactions, connection }).transact('restoreStore', {});
+    },
     close: () => connection.close(),
   };
 }

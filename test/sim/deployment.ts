@@ -3,80 +3,79 @@
  * brought back when a part of it died.
  */
 
-import { makeId } from '../../src/core/ids.ts';
-import type { RunKey } from '../../src/core/run.ts';
-import type { DriverName } from '../../src/core/trust.ts';
-import { gib } from './amounts.ts';
-import { type Client, createClient, type Tenant } from './client.ts';
+import { createChance } from './chance.ts';
+import { type Client, createClient } from './client.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { type Database, openDatabase } from './database.ts';
 import { createHost, type Host } from './host.ts';
 import { createInvariants, type Invariants } from './invariants.ts';
-import { createLink, type Link } from './link.ts';
+import type { Life } from './life.ts';
+import { createLink, fair, type Link } from './link.ts';
 import { type Machine, startAgent } from './machine.ts';
-import { createMachineWorld } from './machine-world.ts';
-import { planOfRun } from './run-plan.ts';
+import { createOperator, type Operator } from './operator.ts';
+import { createMachines, setUp } from './set-up.ts';
 import type { Story } from './story.ts';
 import { createTruths, type Truths } from './truths.ts';
 
 export type Deployment = {
   readonly host: Host;
   database: Database;
+  /** What serves; null while nothing does. */
   controlPlane: ControlPlane | null;
+  /** The process, also while it starts. */
+  process: Life | null;
+  /** How long it stays down when it dies. */
+  down_ms: number;
+  /** The one before a restore, where it still runs. */
+  zombie: ControlPlane | null;
+  backup: { copy: Uint8Array; at: number } | null;
+  /** Its data folder is being replaced: it does not come up meanwhile. */
+  is_restoring: boolean;
+  store_epoch: number;
   readonly machines: Machine[];
-  readonly tenants: Tenant[];
   readonly client: Client;
+  readonly operator: Operator;
   readonly user_link: Link;
   readonly invariants: Invariants;
   readonly truths: Truths;
-  /** Whether parts that die come back by themselves; null: at once. */
-  down_ms: number;
   bringUpControlPlane(): void;
   bringUpAgent(machine: Machine): void;
+  /** The agent of a machine obeys the store as it is now. */
+  hasMet(machine_id: string): boolean;
   /** After each event: what was touched is checked. False ends the story. */
   look(): boolean;
   lookAtAll(): void;
+  heal(): void;
   close(): void;
 };
 
-const slugs = ['ada', 'bob', 'cyd'];
 const full_look_every = 5000;
 
-export async function createDeployment(story: Story, count: number): Promise<Deployment> {
-  const host = createHost(story.time, 'cp');
+export function createDeployment(story: Story, count: number): Deployment {
+  const { time } = story;
+  const host = createHost(time, 'cp');
   const database = openDatabase();
   const tenants = setUp(database, host.now());
   const truths = createTruths(story, () => deployment);
-  const machines = Array.from({ length: count }, (_, index) =>
-    createMachine(story, database, tenants, truths, index),
-  );
-  const user_link = createLink(story.time, story.chance('user link'));
-  const client = createClient({
-    ...{ story, link: user_link, tenants, controlPlane: () => deployment.controlPlane },
-  });
+  const machines = createMachines(story, database, tenants, truths, count);
+  const user_link = createLink(time, story.chance('user link'));
+  const there = () => deployment.controlPlane;
+  const client = createClient({ story, link: user_link, tenants, controlPlane: there });
+  const operator = createOperator(story, user_link, tenants, there);
   const invariants = createInvariants(story, database.watch, truths);
-  let events = 0;
   const deployment: Deployment = {
-    ...{ host, database, machines, tenants, client, user_link, invariants, truths },
-    controlPlane: null,
-    down_ms: 1000,
-    bringUpControlPlane() {
-      deployment.controlPlane ??= startControlPlane(story, host, deployment.database, (why) => {
-        story.tell('cp', `died ${why}`);
-        deployment.controlPlane = null;
-        story.time.at(story.time.now() + deployment.down_ms, deployment.bringUpControlPlane);
-      });
-    },
+    ...{ host, database, machines, client, operator, user_link, invariants, truths },
+    ...{ controlPlane: null, process: null, zombie: null, backup: null, is_restoring: false },
+    ...{ down_ms: 1000, store_epoch: 1 },
+    bringUpControlPlane: () => bringUpControlPlane(story, deployment),
     bringUpAgent: (machine) => bringUpAgent(story, deployment, machine),
-    look() {
-      events += 1;
-      if (deployment.database.wasWritten()) invariants.check(deployment.database.watch.take());
-      if (events % full_look_every === 0) invariants.checkAll();
-      return story.violation() === null;
-    },
+    hasMet: (machine_id) => hasMet(deployment, machine_id),
+    look: createLook(story, () => deployment),
     lookAtAll: () => invariants.checkAll(),
+    heal: () => heal(deployment),
     close() {
-      deployment.controlPlane?.life.kill('the end');
+      deployment.process?.kill('the end');
+      deployment.zombie?.life.kill('the end');
       for (const machine of machines) machine.agent?.life.kill('the end');
       deployment.database.close();
     },
@@ -86,63 +85,80 @@ export async function createDeployment(story: Story, count: number): Promise<Dep
   return deployment;
 }
 
+function bringUpControlPlane(story: Story, deployment: Deployment): void {
+  if (deployment.process !== null || deployment.is_restoring) return;
+  deployment.process = startControlPlane(
+    story,
+    deployment.host,
+    deployment.database,
+    (there) => {
+      deployment.controlPlane = there;
+    },
+    (why) => {
+      story.tell('cp', `died ${why}`);
+      deployment.controlPlane = null;
+      deployment.process = null;
+      story.time.at(story.time.now() + deployment.down_ms, deployment.bringUpControlPlane);
+    },
+  );
+}
+
 function bringUpAgent(story: Story, deployment: Deployment, machine: Machine): void {
   if (machine.agent !== null) return;
+  const stray = createChance(story.seed, `stray ${machine.id}`);
   const place = {
     ...machine,
     offered: () => machine.offered,
-    controlPlane: () => deployment.controlPlane,
+    heard: () => {
+      machine.heard_at = story.time.now();
+    },
+    /** While two control planes run, some calls reach the one that should not. */
+    controlPlane: () => {
+      const { zombie, controlPlane } = deployment;
+      return zombie !== null && stray.is(0.5) ? zombie : controlPlane;
+    },
   };
   machine.agent = startAgent(story, place, (why) => {
     story.tell(machine.host.name, `agent died ${why}`);
     machine.agent = null;
-    machine.host.after(deployment.down_ms, () => deployment.bringUpAgent(machine));
+    machine.host.after(machine.down_ms, () => deployment.bringUpAgent(machine));
   });
 }
 
-/** Three tenants with a user each, as sign-ups and invitations would leave them. */
-function setUp({ watch }: Database, now: number): Tenant[] {
-  watch.exec(`insert into meta (key, value) values ('store_uuid', 'simulated'),
-    ('store_epoch', '1')`);
-  return slugs.map((name, index) => {
-    const [tenant_id, user_id] = [idOf(100 + index), idOf(200 + index)];
-    watch.exec(`insert into tenants (id, slug, name, created_at)
-      values ('${tenant_id}', '${name}', '${name}', ${now})`);
-    watch.exec(`insert into users (id, tenant_id, name, role, created_at)
-      values ('${user_id}', '${tenant_id}', '${name}', 'operator', ${now})`);
-    return { tenant_id, user_id, name };
-  });
+function hasMet({ machines, store_epoch }: Deployment, machine_id: string): boolean {
+  const text = machines.find((one) => one.id === machine_id)?.disk.files.get('identity');
+  const identity = text === undefined ? null : (JSON.parse(text) as { store_epoch: number });
+  return (identity?.store_epoch ?? 1) >= store_epoch;
 }
 
-/** Half of them are for their owners alone, half are everybody's. */
-function createMachine(
-  story: Story,
-  { watch }: Database,
-  tenants: readonly Tenant[],
-  truths: Truths,
-  index: number,
-): Machine {
-  const host = createHost(story.time, `m${index}`);
-  const id = idOf(300 + index);
-  const owner = tenants[index % tenants.length] ?? tenants[0];
-  const driver: DriverName = index % 2 === 0 ? 'sim' : 'libvirt';
-  const sharing = index % 2 === 0 ? 'private' : 'community';
-  watch.exec(`insert into machines (id, tenant_id, name, region, sharing, agent_epoch, generation,
-      cpu_millis, memory_bytes, disk_bytes, created_at)
-    values ('${id}', '${owner?.tenant_id}', 'm${index}', 'local', '${sharing}', 0, 0, 0, 0, 0,
-      ${host.now()})`);
-  const planOf = (run: RunKey) => planOfRun(story.seed, run);
-  const world = createMachineWorld({ host, driver, planOf, events: truths.eventsOf(id) });
-  return {
-    ...{ id, host, world, driver },
-    disk: { files: new Map(), failing: 0 },
-    link: createLink(story.time, story.chance(`link ${index}`)),
-    chance: story.chance(`agent ${index}`),
-    offered: { cpu_millis: 8000, memory_bytes: 16 * gib },
-    agent: null,
+function createLook(story: Story, there: () => Deployment): () => boolean {
+  let events = 0;
+  return () => {
+    const { database, invariants } = there();
+    events += 1;
+    if (database.wasWritten()) invariants.check(database.watch.take());
+    if (events % full_look_every === 0) invariants.checkAll();
+    return story.violation() === null;
   };
 }
 
-function idOf(number: number): string {
-  return makeId(number, new Uint8Array(10));
+function heal(deployment: Deployment): void {
+  const { database, machines, user_link, zombie } = deployment;
+  deployment.down_ms = 1000;
+  zombie?.life.kill('it was found');
+  database.heal();
+  for (const link of [user_link, ...machines.map((machine) => machine.link)]) {
+    link.weather = fair;
+    link.cut = { up: false, down: false };
+  }
+  for (const machine of machines) {
+    const { host, world, disk } = machine;
+    Object.assign(world.fault, { observe: false, start: false, stop: false });
+    disk.failing = 0;
+    machine.down_ms = 1000;
+    world.calm();
+    host.resume();
+    deployment.bringUpAgent(machine);
+  }
+  deployment.bringUpControlPlane();
 }

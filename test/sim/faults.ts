@@ -1,9 +1,11 @@
 /**
  * What goes wrong in a story, and how everything is made well again.
  */
+import { type Clone, startClone } from './clone.ts';
 import type { Deployment } from './deployment.ts';
 import { fair, type Link } from './link.ts';
 import type { Machine } from './machine.ts';
+import { backUp, restore } from './restore.ts';
 import type { Fault, Who } from './schedule.ts';
 import type { Story } from './story.ts';
 
@@ -13,55 +15,168 @@ export type Faults = {
   heal(): void;
 };
 
+type Context = {
+  story: Story;
+  deployment: Deployment;
+  is_over: boolean;
+  clones: Clone[];
+  /** Does it later, unless everything was made well before. */
+  later(ms: number, work: () => void): void;
+};
+type Of<Does extends Fault['does']> = Extract<Fault, { does: Does }>;
+
 export function createFaults(story: Story, deployment: Deployment): Faults {
-  const { time } = story;
-  let is_over = false;
-  const machineOf = (nth: number): Machine | null =>
-    deployment.machines[nth % deployment.machines.length] ?? null;
-  const later = (ms: number, work: () => void) =>
-    time.at(time.now() + ms, () => {
-      if (!is_over) work();
-    });
-
-  function crash(who: Who, calls: number, moment: 'before' | 'after', down_ms: number): void {
-    deployment.down_ms = down_ms;
-    if (who === 'control plane') deployment.controlPlane?.life.arm(calls, moment);
-    else machineOf(who)?.agent?.life.arm(calls, moment);
-  }
-
-  function weather(links: readonly Link[], fault: Extract<Fault, { does: 'weather' }>): void {
-    for (const link of links) link.weather = fault.weather;
-    later(fault.for_ms, () => {
-      for (const link of links) link.weather = fair;
-    });
-  }
-
-  function happen(fault: Fault): void {
-    if (is_over) return;
-    if (fault.does === 'crash') {
-      crash(fault.who, fault.calls, fault.moment, fault.down_ms);
-    } else if (fault.does === 'weather') {
-      const which = fault.machine === 'all' ? deployment.machines : [machineOf(fault.machine)];
-      const links = which.flatMap((machine) => (machine === null ? [] : [machine.link]));
-      weather(fault.machine === 'all' ? [...links, deployment.user_link] : links, fault);
-    }
-  }
-
-  return {
-    happen,
-    heal() {
-      is_over = true;
-      deployment.down_ms = 1000;
-      deployment.database.heal();
-      deployment.user_link.weather = fair;
-      for (const { link, host, world, disk } of deployment.machines) {
-        link.weather = fair;
-        link.cut = { up: false, down: false };
-        Object.assign(world.fault, { observe: false, start: false, stop: false });
-        disk.failing = 0;
-        world.calm();
-        host.resume();
-      }
-    },
+  const context: Context = {
+    ...{ story, deployment, is_over: false, clones: [] },
+    later: (ms, work) =>
+      void story.time.at(story.time.now() + ms, () => {
+        if (!context.is_over) work();
+      }),
   };
+  return {
+    happen: (fault) => {
+      if (!context.is_over) happen(context, fault);
+    },
+    heal: () => heal(context),
+  };
+}
+
+function happen(context: Context, fault: Fault): void {
+  const { deployment } = context;
+  if (fault.does === 'crash') crash(context, fault);
+  else if (fault.does === 'restart') restart(context, fault.who, fault.down_ms);
+  else if (fault.does === 'weather') weather(context, fault);
+  else if (fault.does === 'step') hostOf(context, fault.who)?.stepWall(fault.by_ms);
+  else if (fault.does === 'writes') {
+    deployment.database.fail(fault.code, fault.happens, fault.count);
+  } else if (fault.does === 'backup') backUp(context.story, deployment);
+  else if (fault.does === 'restore') restore(context.story, deployment, fault);
+  else {
+    const machine = machineOf(context, fault.machine);
+    if (machine !== null) happenTo(context, machine, fault);
+  }
+}
+
+type Local = Exclude<
+  Fault,
+  { does: 'crash' | 'restart' | 'weather' | 'step' | 'writes' | 'backup' | 'restore' }
+>;
+
+function happenTo(context: Context, machine: Machine, fault: Local): void {
+  const { later, deployment } = context;
+  const { host, world, disk, link } = machine;
+  if (fault.does === 'cut') {
+    for (const way of fault.ways) link.cut[way] = true;
+    later(fault.for_ms, () => {
+      for (const way of fault.ways) link.cut[way] = false;
+    });
+  } else if (fault.does === 'suspend') {
+    host.suspend();
+    later(fault.for_ms, () => host.resume());
+  } else if (fault.does === 'reboot') {
+    powerCycle(machine, fault.forgets, fault.down_ms);
+  } else if (fault.does === 'journal') {
+    disk.failing = fault.count;
+  } else if (fault.does === 'driver') {
+    world.fault[fault.what] = true;
+    later(fault.for_ms, () => {
+      world.fault[fault.what] = false;
+    });
+  } else if (fault.does === 'old-journal') {
+    machine.down_ms = fault.down_ms;
+    machine.agent?.life.kill('its disk is restored');
+    for (const [name, text] of machine.snapshot)
+      if (name !== 'identity') disk.files.set(name, text);
+    for (const name of [...disk.files.keys()]) {
+      if (name !== 'identity' && !machine.snapshot.has(name)) disk.files.delete(name);
+    }
+  } else if (fault.does === 'offer') {
+    machine.offered = { ...machine.offered, memory_bytes: fault.memory_gib * 2 ** 30 };
+  } else if (fault.does === 'share') {
+    deployment.operator.share(machine.id, fault.tenant, fault.sharing);
+  } else if (fault.does === 'fence') {
+    fence(context, machine, fault);
+  } else {
+    clone(context, machine, fault.for_ms);
+  }
+}
+
+function crash({ deployment }: Context, { who, calls, moment, down_ms }: Of<'crash'>): void {
+  if (who === 'control plane') {
+    deployment.down_ms = down_ms;
+    deployment.controlPlane?.life.arm(calls, moment);
+    return;
+  }
+  const machine = deployment.machines[who % deployment.machines.length];
+  if (machine === undefined) return;
+  machine.down_ms = down_ms;
+  machine.agent?.life.arm(calls, moment);
+}
+
+/** Asked to end, as an upgrade does it. */
+function restart(context: Context, who: Who, down_ms: number): void {
+  const { deployment } = context;
+  const machine = who === 'control plane' ? null : machineOf(context, who);
+  const there = machine === null ? deployment.controlPlane : machine.agent;
+  if (there === null) return;
+  if (machine === null) deployment.down_ms = down_ms;
+  else machine.down_ms = down_ms;
+  const stopping = 'agent' in there ? there.agent.stop() : there.stop();
+  stopping.then(() => there.life.kill('stopped'));
+}
+
+function weather({ deployment, later }: Context, fault: Of<'weather'>): void {
+  const { machines, user_link } = deployment;
+  const one = fault.machine === 'all' ? null : machines[fault.machine % machines.length];
+  const links: Link[] =
+    one === null ? [...machines.map(({ link }) => link), user_link] : one ? [one.link] : [];
+  for (const link of links) link.weather = fault.weather;
+  later(fault.for_ms, () => {
+    for (const link of links) link.weather = fair;
+  });
+}
+
+function powerCycle(machine: Machine, forgets: boolean, down_ms: number): void {
+  const { host, world } = machine;
+  host.resume();
+  machine.down_ms = down_ms;
+  machine.agent?.life.kill('power off');
+  world.powerOff(forgets);
+  host.reboot();
+}
+
+function fence(context: Context, machine: Machine, fault: Of<'fence'>): void {
+  const { deployment, later } = context;
+  const { agent_epoch = 0 } =
+    deployment.database.watch.get<{ agent_epoch: number }>(
+      'select agent_epoch from machines where id = ?1',
+      machine.id,
+    ) ?? {};
+  powerCycle(machine, false, fault.down_ms);
+  later(fault.word_ms, () => deployment.operator.fence(machine.id, agent_epoch));
+}
+
+/** A copy of the data folder on another computer, while the machine's own agent is well. */
+function clone(context: Context, machine: Machine, for_ms: number): void {
+  const { story, deployment, clones, later } = context;
+  const is_heard = story.time.now() - machine.heard_at < 22_000;
+  if (!is_heard || machine.agent === null || machine.host.isSuspended()) return;
+  const made = startClone(story, deployment, machine, clones.length);
+  clones.push(made);
+  later(for_ms, made.end);
+}
+
+function heal(context: Context): void {
+  const { deployment, clones } = context;
+  context.is_over = true;
+  for (const one of clones) one.end();
+  deployment.heal();
+}
+
+function machineOf({ deployment }: Context, nth: number): Machine | null {
+  return deployment.machines[nth % deployment.machines.length] ?? null;
+}
+
+function hostOf(context: Context, who: Who) {
+  return who === 'control plane' ? context.deployment.host : machineOf(context, who)?.host;
 }

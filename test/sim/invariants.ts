@@ -14,8 +14,6 @@ import type { Touched, Watch } from './watch.ts';
 /** What the checks ask of the real world. */
 export type Truth = {
   isAlive(run_name: string): boolean;
-  /** A person's word that it was powered off: holds may end without an end. */
-  isFenced(machine_id: string): boolean;
 };
 
 type WorkloadRow = {
@@ -50,7 +48,12 @@ type MachineRow = {
 };
 
 type Mirror = { number: number; at: number; state: State | null; run_epoch: number };
-type MachineMirror = { generation: number; agent_epoch: number; desired: string };
+type MachineMirror = {
+  generation: number;
+  agent_epoch: number;
+  desired: string;
+  most: { cpu_millis: number; memory_bytes: number };
+};
 
 export type Invariants = {
   /** Looks at what was touched. */
@@ -102,9 +105,14 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
       story.violate('I-07', `the desired state of ${id} is not a function of the store`);
     }
     const before = machines.get(id);
-    machines.set(id, { generation: row.generation, agent_epoch: row.agent_epoch, desired });
+    const { generation, agent_epoch } = row;
+    const most = {
+      cpu_millis: Math.max(row.cpu_millis, before?.most.cpu_millis ?? 0),
+      memory_bytes: Math.max(row.memory_bytes, before?.most.memory_bytes ?? 0),
+    };
+    machines.set(id, { generation, agent_epoch, desired, most });
     if (before !== undefined) compareMachines(story, id, before, row, desired);
-    checkHolds(story, watch, id, row);
+    checkHolds(story, watch, id, most);
   }
 
   return {
@@ -120,7 +128,11 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
     reset(restored) {
       watch = restored;
       timelines = new Map();
+      const most = [...machines].map(([id, mirror]) => [id, mirror.most] as const);
       machines = new Map();
+      for (const [id, amounts] of most) {
+        machines.set(id, { generation: -1, agent_epoch: -1, desired: '', most: amounts });
+      }
     },
   };
 }
@@ -185,7 +197,7 @@ function checkRuns(story: Story, truth: Truth, row: WorkloadRow, runs: readonly 
     if (is_held !== (run.ended_at === null)) {
       story.violate('I-02', `${name}: ended ${run.ended_at !== null}, held ${is_held}`);
     }
-    if (!is_held && truth.isAlive(name) && !truth.isFenced(run.machine_id)) {
+    if (!is_held && truth.isAlive(name)) {
       story.violate('I-02', `${name} lives and what it held was freed`);
     }
   }
@@ -213,7 +225,8 @@ function compareMachines(
   }
 }
 
-function checkHolds(story: Story, watch: Watch, id: string, machine: MachineRow): void {
+/** An owner may offer less while more is held: what counts is the most that was ever offered. */
+function checkHolds(story: Story, watch: Watch, id: string, most: MachineMirror['most']): void {
   const held = watch.get<{ cpu_millis: number; memory_bytes: number }>(
     `select coalesce(sum(cpu_millis), 0) as cpu_millis,
        coalesce(sum(memory_bytes), 0) as memory_bytes
@@ -227,6 +240,6 @@ function checkHolds(story: Story, watch: Watch, id: string, machine: MachineRow)
   );
   if (twice !== undefined) story.violate('I-01', `a device of ${id} is held twice`);
   if (held === undefined) return;
-  const over = held.cpu_millis > machine.cpu_millis || held.memory_bytes > machine.memory_bytes;
+  const over = held.cpu_millis > most.cpu_millis || held.memory_bytes > most.memory_bytes;
   if (over) story.violate('I-01', `${id} is promised twice`);
 }

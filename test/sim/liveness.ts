@@ -3,6 +3,7 @@
  */
 import type { Deployment } from './deployment.ts';
 import type { Story } from './story.ts';
+import { checkTrust } from './truths.ts';
 
 type Row = { id: string; name: string; state: string; intent: string; code: string | null };
 
@@ -41,14 +42,17 @@ function hasRoom({ database }: Deployment, id: string): boolean {
 }
 
 /** What lives is what should live, and each journal holds what the store still knows of. */
-function checkProcesses(story: Story, { database, machines, truths }: Deployment): void {
+function checkProcesses(story: Story, deployment: Deployment): void {
+  const { database, machines, truths } = deployment;
   const runs = database.watch.all<{ name: string; wanted: string; ended_at: number | null }>(
     `select workload_id || '.' || replica || '.' || run_epoch as name, wanted, ended_at
      from runs where removed_at is null`,
   );
   const known = new Map(runs.map((run) => [run.name, run]));
-  for (const { name } of truths.alive()) {
+  for (const { process, machine } of truths.alive()) {
+    const { name } = process;
     const run = known.get(name);
+    checkTrust({ story, there: () => deployment }, machine, process);
     if (run === undefined || run.ended_at !== null || run.wanted !== 'run') {
       story.violate('I-05', `${name} still lives: ${JSON.stringify(run ?? 'unknown')}`);
     }

@@ -35,11 +35,22 @@ export type Machine = {
   readonly chance: Chance;
   offered: { cpu_millis: number; memory_bytes: number };
   agent: { life: Life; agent: Agent } | null;
+  /** How long the agent stays down when it dies. */
+  down_ms: number;
+  /** The disk as it was at the last backup. */
+  snapshot: Map<string, string>;
+  /** When a word of it last reached a control plane. */
+  heard_at: number;
 };
 
-export type AgentPlace = Omit<Machine, 'offered' | 'agent'> & {
+export type AgentPlace = Pick<
+  Machine,
+  'id' | 'host' | 'world' | 'disk' | 'link' | 'driver' | 'chance'
+> & {
   offered(): Machine['offered'];
   controlPlane(): ControlPlane | null;
+  /** A word of it reached the control plane. */
+  heard(): void;
 };
 
 export function startAgent(

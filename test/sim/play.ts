@@ -42,7 +42,7 @@ export const heal_ms = 3 * lease_ms + 60_000;
 export async function play(options: PlayOptions): Promise<Played> {
   const { seed, hours, machines, mode, keep } = options;
   const story = createStory(seed, options.read);
-  const deployment = await createDeployment(story, machines);
+  const deployment = createDeployment(story, machines);
   const faults = createFaults(story, deployment);
   const schedule = scheduleOf({ seed, hours, machines });
   const kept = keep === null ? null : new Set(keep);

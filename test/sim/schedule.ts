@@ -27,12 +27,13 @@ export type Fault =
   | { does: 'journal'; machine: number; count: number }
   | { does: 'driver'; machine: number; what: 'observe' | 'start' | 'stop'; for_ms: number }
   | { does: 'clone'; machine: number; for_ms: number }
-  | { does: 'old-journal'; machine: number; back_ms: number; down_ms: number }
+  | { does: 'old-journal'; machine: number; down_ms: number }
   | { does: 'backup' }
   | { does: 'restore'; down_ms: number; zombie_ms: number }
   | { does: 'share'; machine: number; sharing: Sharing; tenant: number }
   | { does: 'offer'; machine: number; memory_gib: number }
-  | { does: 'fence'; machine: number; down_ms: number };
+  /** Powered off, said to be so after `word_ms`, and on again after `down_ms`. */
+  | { does: 'fence'; machine: number; word_ms: number; down_ms: number };
 
 export type Who = 'control plane' | number;
 export type WriteFault = 'store_full' | 'store_failing' | 'outcome_unknown';
@@ -158,5 +159,30 @@ const faultMakers: ((chance: Chance) => Fault)[] = [
     machine: machine(chance),
     what: chance.pick(['observe', 'start', 'stop'] as const),
     for_ms: chance.between(10_000, 10 * minute_ms),
+  }),
+  (chance) => ({ does: 'clone', machine: machine(chance), for_ms: chance.between(500, 30_000) }),
+  () => ({ does: 'backup' }),
+  (chance) => ({
+    does: 'restore',
+    down_ms: down(chance),
+    zombie_ms: chance.is(0.5) ? chance.between(10_000, 20 * minute_ms) : 0,
+  }),
+  (chance) => ({ does: 'old-journal', machine: machine(chance), down_ms: down(chance) }),
+  (chance) => ({
+    does: 'share',
+    machine: machine(chance),
+    sharing: chance.pick(['private', 'invite-only', 'community'] as const),
+    tenant: chance.between(0, 2),
+  }),
+  (chance) => ({
+    does: 'offer',
+    machine: machine(chance),
+    memory_gib: chance.pick([4, 8, 16]),
+  }),
+  (chance) => ({
+    does: 'fence',
+    machine: machine(chance),
+    word_ms: chance.between(0, 30_000),
+    down_ms: chance.between(1000, 10 * minute_ms),
   }),
 ];

@@ -23,6 +23,7 @@ export type Line = {
   link: Link;
   /** Who answers now; null while nobody does. */
   controlPlane(): ControlPlane | null;
+  heard(): void;
 };
 
 export function createTransport(line: Line): Transport {
@@ -66,6 +67,7 @@ function ask<Reply>(
     link.send('up', () => {
       const there = line.controlPlane();
       if (there === null) return refuse();
+      line.heard();
       there.connections.add(refuse);
       const bringAnswer = (how: () => void) => {
         there.connections.delete(refuse);

@@ -4,6 +4,7 @@
  */
 import { runName } from '../../src/core/run.ts';
 import { mayRun, type Sharing, trustLevel } from '../../src/core/trust.ts';
+import { machine_memory_bytes } from './amounts.ts';
 import type { Deployment } from './deployment.ts';
 import type { Truth } from './invariants.ts';
 import type { Machine } from './machine.ts';
@@ -12,30 +13,27 @@ import type { Story } from './story.ts';
 
 export type Truths = Truth & {
   eventsOf(machine_id: string): WorldEvents;
-  alive(): Process[];
-  /** From now on the machine counts as powered off by a person's word. */
-  fence(machine_id: string): void;
+  alive(): { process: Process; machine: Machine }[];
 };
+
+type TrustRow = { tenant_id: string; owner: string; sharing: Sharing; wanted: string };
 
 type Context = {
   story: Story;
   there: () => Deployment;
   living: Map<string, { process: Process; machine: Machine }>;
   begun: Set<string>;
-  fenced: Set<string>;
 };
 
 export function createTruths(story: Story, there: () => Deployment): Truths {
   const context: Context = {
-    ...{ story, there, living: new Map(), begun: new Set(), fenced: new Set() },
+    ...{ story, there, living: new Map(), begun: new Set() },
   };
-  const { living, fenced } = context;
+  const { living } = context;
   const machineOf = (id: string) => there().machines.find((one) => one.id === id);
   return {
     isAlive: (name) => living.has(name),
-    isFenced: (machine_id) => fenced.has(machine_id),
-    fence: (machine_id) => void fenced.add(machine_id),
-    alive: () => [...living.values()].map(({ process }) => process),
+    alive: () => [...living.values()],
     eventsOf: (machine_id) => ({
       started(process) {
         const machine = machineOf(machine_id);
@@ -51,7 +49,7 @@ export function createTruths(story: Story, there: () => Deployment): Truths {
 }
 
 function started(context: Context, machine: Machine, process: Process): void {
-  const { story, living, begun, fenced } = context;
+  const { story, living, begun } = context;
   const { name, run } = process;
   story.tell(machine.host.name, `${name} starts`);
   const text = machine.disk.files.get(`${name}.json`);
@@ -59,9 +57,9 @@ function started(context: Context, machine: Machine, process: Process): void {
   if (entry?.intent !== 'run') story.violate('I-05', `${name} started without its intent on disk`);
   if (begun.has(name)) story.violate('I-06', `${name} was started again: a run is one attempt`);
   begun.add(name);
-  for (const [other, { process: one, machine: where }] of living) {
+  for (const [other, { process: one }] of living) {
     if (one.run.workload_id !== run.workload_id || one.run.replica !== run.replica) continue;
-    if (!fenced.has(where.id)) story.violate('I-03', `${name} starts while ${other} lives`);
+    story.violate('I-03', `${name} starts while ${other} lives`);
   }
   living.set(name, { process, machine });
   checkTrust(context, machine, process);
@@ -72,27 +70,33 @@ function started(context: Context, machine: Machine, process: Process): void {
 function checkMemory({ story, living }: Context, machine: Machine): void {
   const here = [...living.values()].filter((one) => one.machine === machine);
   const sum = here.reduce((all, { process }) => all + process.memory_bytes, 0);
-  if (sum > machine.offered.memory_bytes) {
+  if (sum > machine_memory_bytes) {
     story.violate('I-01', `${machine.host.name} runs ${sum} bytes, more than it has`);
   }
 }
 
-function checkTrust({ story, there }: Context, machine: Machine, { name, run }: Process): void {
-  const row = there().database.watch.get<{ tenant_id: string; owner: string; sharing: Sharing }>(
-    `select w.tenant_id, m.tenant_id as owner, m.sharing from workloads w, machines m
-     where w.id = ?1 and m.id = ?2`,
-    run.workload_id,
-    machine.id,
+/** What may not run there (any more) is at least on its way to be parked. */
+export function checkTrust(
+  { story, there }: Pick<Context, 'story' | 'there'>,
+  machine: Machine,
+  { name, run }: Process,
+): void {
+  const row = there().database.watch.get<TrustRow>(
+    `select w.tenant_id, m.tenant_id as owner, m.sharing, r.wanted
+     from workloads w join runs r on r.workload_id = w.id join machines m on m.id = r.machine_id
+     where w.id = ?1 and r.replica = ?2 and r.run_epoch = ?3 and m.id = ?4`,
+    ...[run.workload_id, run.replica, run.run_epoch, machine.id],
   );
-  if (row === undefined) return;
+  if (row === undefined || row.wanted !== 'run') return;
   const trust = trustLevel(row.tenant_id, { owner_tenant_id: row.owner, invited_tenant_ids: [] });
   if (!mayRun(trust, machine.driver, row.sharing)) {
     story.violate('I-11', `${name} may not run on ${machine.host.name}`);
   }
 }
 
-/** Nobody ends what is healthy and wanted. */
+/** Nobody ends what is healthy and wanted. What an agent has of an older store does not count. */
 function stopping({ story, there }: Context, machine_id: string, process: Process): void {
+  if (!there().hasMet(machine_id)) return;
   const { workload_id, replica, run_epoch } = process.run;
   const row = there().database.watch.get<{ wanted: string }>(
     `select wanted from runs
