@@ -100,6 +100,7 @@ async function show() {
     ask('/v1/workloads?limit=100'),
   ]);
   byId('who').textContent = `${me.name}, ${me.role}`;
+  byId('sign-out').hidden = false;
   byId('notice').hidden = true;
   if (machines.items[0]) showMachine(machines.items[0]);
   byId('workloads').hidden = false;
@@ -134,6 +135,17 @@ function listen() {
   }
 }
 
+function signInLink() {
+  const link = element('a', 'sign in by name');
+  link.href = '/sign-in';
+  return link;
+}
+
+byId('sign-out').addEventListener('click', async () => {
+  await fetch('/v1/session', { method: 'DELETE' });
+  location.assign('/sign-in');
+});
+
 async function loop() {
   asking = true;
   missed = false;
@@ -144,8 +156,9 @@ async function loop() {
     byId('notice').hidden = false;
     byId('notice').textContent =
       error.message === 'signed-out'
-        ? 'You are not signed in. Get a one-time link with: bin/einsora open'
+        ? 'You are not signed in. Get a one-time link with bin/einsora open, or '
         : `The control plane does not answer (${error.message}). Start it with: bin/einsora up`;
+    if (error.message === 'signed-out') byId('notice').append(signInLink());
   }
   asking = false;
   const is_live = stream !== null && stream.readyState === EventSource.OPEN;

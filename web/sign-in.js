@@ -1,20 +1,29 @@
-// Exchanges the one-time link for a session. The secret stands in the fragment, which no server and no
-// log sees; it is taken out of the address and the history before anything else happens.
-const secret = new URLSearchParams(location.hash.slice(1)).get('t') ?? '';
-history.replaceState(null, '', '/sign-in');
-const notice = document.getElementById('notice');
+// Signs in by the one-time link, or by name and password. The link's secret stands in the fragment,
+// which no server and no log sees; it is taken out of the address and the history before anything
+// else happens. What the server says is written as text, never as markup.
+import { post, showForm, takeSecret, tell } from '/assets/forms.js';
 
-async function signIn() {
-  const answer = await fetch('/v1/session', {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ token: secret }),
-  });
-  if (answer.ok) return location.replace('/');
-  const { error } = await answer.json();
-  notice.textContent = `${error.message} For a new one: ${error.fix ?? 'bin/einsora open'}`;
+const secret = takeSecret('/sign-in');
+const byId = (id) => document.getElementById(id);
+
+async function signIn(body) {
+  await post('/v1/session', body);
+  location.replace('/');
 }
 
-signIn().catch(() => {
-  notice.textContent = 'The control plane does not answer. Start it with: bin/einsora up';
-});
+function askForPassword() {
+  byId('help').hidden = false;
+  showForm('Signing in…', () =>
+    signIn({ name: byId('name').value.trim(), password: byId('password').value }),
+  );
+}
+
+if (secret === null) {
+  tell('');
+  askForPassword();
+} else {
+  signIn({ token: secret }).catch((error) => {
+    tell(error.message, error.fix);
+    askForPassword();
+  });
+}

@@ -7,7 +7,7 @@ export const accountReasons = {
   sign_in_wrong: {
     status: 401,
     sentence: 'The name or the password is not right.',
-    fix: 'an admin gives a new one with: bin/einsora users reset <name>',
+    fix: 'bin/einsora users reset <name>, run by an admin',
   },
   sign_in_slow: {
     status: 429,
@@ -17,12 +17,12 @@ export const accountReasons = {
   invitation_spent: {
     status: 401,
     sentence: 'This invitation was used or revoked, or is too old.',
-    fix: 'ask for a new one: bin/einsora invite',
+    fix: 'bin/einsora invite, run by whoever invited you',
   },
   reset_link_spent: {
     status: 401,
     sentence: 'This link was used or is too old.',
-    fix: 'ask an admin for a new one: bin/einsora users reset <name>',
+    fix: 'bin/einsora users reset <name>, run by an admin',
   },
   password_refused: {
     status: 400,
@@ -32,7 +32,7 @@ export const accountReasons = {
   password_wrong: {
     status: 403,
     sentence: 'The current password is not right.',
-    fix: 'an admin gives a new one with: bin/einsora users reset <name>',
+    fix: 'bin/einsora users reset <name>, run by an admin',
   },
   scope_missing: {
     status: 403,
@@ -53,7 +53,7 @@ export const accountReasons = {
   role_too_high: {
     status: 403,
     sentence: 'That needs the role {needed}: nobody gives or changes a role above their own.',
-    fix: 'ask an operator: bin/einsora users ls',
+    fix: 'bin/einsora users ls shows who may: ask one of them',
   },
   last_operator: {
     status: 409,

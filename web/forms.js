@@ -1,0 +1,56 @@
+// What the pages share that take a secret: from the address, or from a form.
+const byId = (id) => document.getElementById(id);
+
+/** The secret of a one-time link, taken out of the address and the history; null without one. */
+export function takeSecret(path) {
+  const secret = new URLSearchParams(location.hash.slice(1)).get('t');
+  history.replaceState(null, '', path);
+  return secret;
+}
+
+/** Says one thing, and the command that helps. */
+export function tell(text, fix) {
+  const notice = byId('notice');
+  notice.replaceChildren(text);
+  if (!fix) return;
+  const code = document.createElement('code');
+  code.textContent = fix;
+  notice.append(' ', code);
+}
+
+/** Posts to the API; throws an error that can be shown where it is refused. */
+export async function post(path, body) {
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  } catch {
+    const error = new Error('The control plane does not answer. Start it with:');
+    throw Object.assign(error, { fix: 'bin/einsora up' });
+  }
+  if (answer.ok) return;
+  const { error } = await answer.json();
+  throw Object.assign(new Error(error.message), { code: error.code, fix: error.fix });
+}
+
+/** Shows the form; `submit` is called with each try, one at a time. */
+export function showForm(busy_text, submit) {
+  const form = byId('form');
+  const button = byId('submit');
+  form.hidden = false;
+  form.querySelector('input').focus();
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    tell(busy_text);
+    try {
+      await submit();
+    } catch (error) {
+      tell(error.message, error.fix);
+    }
+    button.disabled = false;
+  });
+}
