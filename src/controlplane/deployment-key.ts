@@ -4,7 +4,7 @@
  *
  * Invariants: made once, on disk before anything says that it exists; a deployment that had a key
  * does not start without it or with another, unless told to forget what it sealed (ADR-0032). The
- * file holds one key a line, the one that seals first: to change it, put a new line of 64 hex digits
+ * file holds one key a line, the one that seals first: to change it, put a line of 64 hex digits
  * before the old one and start again.
  */
 import { createHash } from 'node:crypto';

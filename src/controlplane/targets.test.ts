@@ -1,0 +1,32 @@
+/**
+ * Where a key leads: to its own endpoint's run, and by name only to its own tenant's machine.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { beginTale } from '../../test/lib/ledger-tale.ts';
+import { addTenant, openTestStore } from '../../test/lib/rig.ts';
+import type { EinsoraStore } from '../store/transactions.ts';
+import { createTargets } from './targets.ts';
+
+test("a key is told its own tenant's machine by name, another tenant's by class alone", async () => {
+  const { store, close } = await openTestStore('memory');
+  try {
+    const tale = await beginTale(store);
+    await tale.launch();
+    await tale.place();
+    await tale.report('ready');
+    const { id, tenant_id, name } = await tale.workload();
+    const key = { id: 'k', tenant_id, workload_id: id, expires_at: null, revoked_at: null };
+    const targets = createTargets(store as unknown as EinsoraStore);
+    const own = await targets.findTarget(key, name);
+    assert.deepEqual(own.ok && [own.machine_name, own.placed_class], ['desk', 'cpu-1c-2g']);
+    await addTenant(store, 'other', 'other');
+    const text = "update machines set tenant_id = 'other'";
+    await store.transact('write', { text, params: [] });
+    const theirs = await targets.findTarget(key, name);
+    assert.deepEqual(theirs.ok && [theirs.machine_name, theirs.placed_class], [null, 'cpu-1c-2g']);
+    assert.equal((await targets.findTarget(key, 'another')).ok, false);
+  } finally {
+    await close();
+  }
+});
