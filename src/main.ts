@@ -8,6 +8,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { asCliError } from './cli/cli-error.ts';
 import { addAccounts } from './cli/commands/accounts.ts';
 import { addAudit } from './cli/commands/audit.ts';
+import { addCompletion } from './cli/commands/completion.ts';
 import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
 import { addLogin } from './cli/commands/login.ts';
 import { addModels } from './cli/commands/models.ts';
@@ -75,6 +76,7 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addAudit(program, go);
   addUsage(program, go);
   addModels(program, go);
+  addCompletion(program, go);
   return program;
 }
 

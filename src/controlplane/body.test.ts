@@ -51,7 +51,8 @@ test('one that stops arriving is given up, and told once', async () => {
 });
 
 test('what has no body is not waited for', () => {
-  const of = (headers: Record<string, string>) => hasBody({ headers } as unknown as IncomingMessage);
+  const of = (headers: Record<string, string>) =>
+    hasBody({ headers } as unknown as IncomingMessage);
   assert.equal(of({}), false);
   assert.equal(of({ 'content-length': '0' }), false);
   assert.equal(of({ 'content-length': '2' }), true);

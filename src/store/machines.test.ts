@@ -55,7 +55,9 @@ onEveryStore('machines', (inStory) => {
       ['chat', 'chat-2'],
     );
   });
+});
 
+onEveryStore('pages of machines', (inStory) => {
   inStory('a page of a tenant has its own machines and those that are shared', async (story) => {
     const { store, ids, clock } = story;
     await addTenant(store, 'other', 'other');
