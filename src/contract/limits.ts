@@ -47,6 +47,8 @@ export const limits = {
   stage_silence_ms: 120_000,
   request_headers_ms: 15_000,
   request_body_ms: 30_000,
+  stranger_lines: 200,
+  stranger_lines_ms: 10_000,
   secret_value_chars: 16 * 1024,
   secrets_per_tenant: 100,
   seals_per_page: 200,

@@ -198,3 +198,19 @@ test('a port that is taken is said, with another one to try', async () => {
     return true;
   });
 });
+
+test('a flood by strangers is a few lines and a count; who is known keeps each line', async () => {
+  const { rig, port } = given;
+  const ask = (headers: Record<string, string> = {}) =>
+    fetch(`http://127.0.0.1:${port}/v1/me`, { headers }).then((answer) => answer.arrayBuffer());
+  const began = rig.lines.length;
+  for (let count = 0; count < limits.stranger_lines + 50; count += 1) await ask();
+  await ask({ authorization: `Bearer ${rig.token}` });
+  const lines = rig.lines.slice(began).filter((line) => line.message === 'request');
+  const strangers = lines.filter((line) => line.status === 401);
+  assert.ok(strangers.length <= limits.stranger_lines);
+  assert.ok(strangers.length > limits.stranger_lines / 2, 'some were written before');
+  assert.equal(lines.filter((line) => line.subject === 'op').length, 1);
+  await rig.clock.advance(limits.stranger_lines_ms);
+  assert.ok(rig.lines.some((line) => Number(line.left_out) >= 50));
+});

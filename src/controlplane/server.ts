@@ -16,6 +16,7 @@ import { makeId } from '../core/ids.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import type { Clock } from '../lib/clock.ts';
 import { isErrno } from '../lib/files.ts';
+import { createLineCap } from '../lib/line-cap.ts';
 import type { Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
 import { clientRequestId } from './action.ts';
@@ -84,6 +85,10 @@ type Serve = (request: IncomingMessage, response: ServerResponse, facts: Facts) 
 function open(deps: ServerDeps, bound: { port: number }): Server {
   let open_requests = 0;
   const serve = route(deps);
+  const strangers = createLineCap({
+    ...{ clock: deps.clock, log: deps.log },
+    ...{ lines: limits.stranger_lines, window_ms: limits.stranger_lines_ms },
+  });
   return createServer(server_options, (request, response) => {
     const request_id = makeId(deps.clock.now(), deps.random.bytes(10));
     let counts = true;
@@ -91,8 +96,9 @@ function open(deps: ServerDeps, bound: { port: number }): Server {
       if (counts) open_requests -= 1;
       counts = false;
     };
+    const log = deps.log.child({ request_id });
     const facts: Facts = {
-      ...{ request_id, log: deps.log.child({ request_id }), holds: uncount },
+      ...{ request_id, log, holds: uncount },
       hangUp: () => void response.destroy(),
       is_bounded: true,
     };
@@ -106,6 +112,8 @@ function open(deps: ServerDeps, bound: { port: number }): Server {
       const path = pathOf(request);
       const client_request_id = clientRequestId(request.headers['x-request-id']) ?? undefined;
       const { statusCode: status } = response;
+      const is_stranger = facts.log === log; // the API binds to it who asks
+      if (is_stranger && status >= 400 && !strangers.admits()) return;
       facts.log.info({ method, path, status, duration_ms, client_request_id }, 'request');
     });
     if (!isOwnHost(request, bound.port)) {

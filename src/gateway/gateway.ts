@@ -8,8 +8,10 @@
  * HTTP server for `gatewayPrefixes`.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { limits } from '../contract/limits.ts';
 import { gatewayPrefixes, gatewayRoutes } from '../contract/routes.ts';
 import type { Clock } from '../lib/clock.ts';
+import { createLineCap, type LineCap } from '../lib/line-cap.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import { answerFromEngine } from './answer.ts';
 import { createConnections, type Dial } from './connections.ts';
@@ -46,6 +48,10 @@ export type Gateway = {
 export function createGateway(options: GatewayOptions): Gateway {
   const connections = createConnections(options.dial, options.clock);
   const open = new Map<Exchange, Promise<void>>();
+  const strangers = createLineCap({
+    ...{ clock: options.clock, log: options.log },
+    ...{ lines: limits.stranger_lines, window_ms: limits.stranger_lines_ms },
+  });
   let closing = false;
 
   async function serve(exchange: Exchange): Promise<void> {
@@ -84,7 +90,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   return {
     handle(request, response, context) {
       const exchange = openExchange(request, response, context.request_id, options.clock);
-      const work = run(exchange, serve, options).finally(() => open.delete(exchange));
+      const work = run(exchange, serve, options, strangers).finally(() => open.delete(exchange));
       open.set(exchange, work);
       return work;
     },
@@ -102,6 +108,7 @@ async function run(
   exchange: Exchange,
   serve: (exchange: Exchange) => Promise<void>,
   options: Pick<GatewayOptions, 'clock' | 'log'>,
+  strangers: LineCap,
 ): Promise<void> {
   const started = options.clock.monotonic();
   const log = options.log.child({ request_id: exchange.request_id });
@@ -117,6 +124,7 @@ async function run(
   const { report, response } = exchange;
   const status = response.headersSent ? response.statusCode : null;
   const duration_ms = Math.round(options.clock.monotonic() - started);
+  if (report.tenant === null && !strangers.admits()) return;
   log.info({ ...report, status, duration_ms }, 'gateway request');
 }
 
