@@ -8,7 +8,7 @@ import { addTenant, openTestStore } from '../../test/lib/rig.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { createTargets } from './targets.ts';
 
-test("a key is told its own tenant's machine by name, another tenant's by class alone", async () => {
+test("a key is told the name of its own tenant's machine, of another's the class", async () => {
   const { store, close } = await openTestStore('memory');
   try {
     const tale = await beginTale(store);
