@@ -97,7 +97,7 @@ test('only an endpoint key that still works opens a path of the gateway', async 
   }
 });
 
-test("a key opens its own endpoint; a colleague's and another tenant's look like none", async () => {
+test('a key opens its own endpoint; any other, of its tenant or not, looks like none', async () => {
   const { home, away, fresh } = world;
   const own = await endpointOf(home);
   const others = [await endpointOf(home), await endpointOf(away)];
