@@ -225,7 +225,8 @@ async function exchange(
     ...greeted,
     seq: context.seq,
     have_generation,
-    observed: runs.locals().map(observedOf),
+    mono_ms: Math.floor(clock.monotonic()),
+    observed: runs.locals().map((one) => observedOf(one, clock)),
     inventory: await newInventory(context),
     ...(models === undefined ? {} : { models: models.observed() }),
   };

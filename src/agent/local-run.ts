@@ -5,6 +5,7 @@
 import type { DesiredRun, ObservedRun } from '../contract/sync.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import { type RunExit, type RunKey, runName } from '../core/run.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { Stages } from './stages.ts';
 
 export type Phase = ObservedRun['state'];
@@ -25,6 +26,8 @@ export type LocalRun = {
   is_there: boolean;
   stages: Stages;
   end: RunEnd | null;
+  /** When it was seen to end while it was watched, on this agent's monotonic clock. */
+  ended_mono?: number;
   /** Ends what is being done for it (bringing it up, watching it). */
   stopping: AbortController;
   /** Settles when nothing is being done for it any more. */
@@ -37,7 +40,8 @@ export function keyOf(desired: DesiredRun): RunKey {
 }
 
 /** What is reported of it. */
-export function observedOf(local: LocalRun): ObservedRun {
+export function observedOf(local: LocalRun, clock: Pick<Clock, 'monotonic'>): ObservedRun {
+  const { ended_mono } = local;
   return {
     ...local.run,
     state: local.phase,
@@ -46,6 +50,10 @@ export function observedOf(local: LocalRun): ObservedRun {
     reason: local.end?.reason ?? null,
     details: local.end?.details ?? {},
     log_tail: local.end?.log_tail ?? null,
+    ended_ago_ms:
+      ended_mono === undefined || local.end === null
+        ? null
+        : Math.max(0, Math.floor(clock.monotonic() - ended_mono)),
   };
 }
 

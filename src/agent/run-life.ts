@@ -56,6 +56,7 @@ async function supervise(deps: RunsDeps, one: Local, spec: EndpointSpec): Promis
     outcome = { ok: false, code: 'agent_failed', details: { why: describeError(error) } };
   }
   if (signal.aborted || outcome.ok) return;
+  if (one.phase === 'ready') one.ended_mono = deps.clock.monotonic();
   one.stages.fail(outcome.code);
   while (!signal.aborted) {
     try {

@@ -63,6 +63,8 @@ export const observedRunSchema = z.object({
   reason: z.string().nullable(),
   details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
   log_tail: z.string().max(8192).nullable(),
+  /** How long ago it ended, by the agent's monotonic clock, where the agent saw it run and end. */
+  ended_ago_ms: z.number().min(0).nullable().optional(),
 });
 export type ObservedRun = z.infer<typeof observedRunSchema>;
 
@@ -73,6 +75,8 @@ export const reportSchema = z.object({
   store_uuid: z.string(),
   store_epoch: z.int(),
   have_generation: z.int(),
+  /** The agent's monotonic clock, which stands still while its machine sleeps. */
+  mono_ms: z.number().min(0).optional(),
   /** Everything of this deployment on the machine, once the agent has looked. */
   observed: z.array(observedRunSchema).max(10_000),
   inventory: inventorySchema.nullable(),

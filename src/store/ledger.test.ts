@@ -161,6 +161,50 @@ for (const kind of storeKinds) {
       assert.deepEqual((await tale.lengths()).metered, [0, hour], 'stopping is not metered');
     });
 
+    inTale(
+      'what a machine slept is taken off what runs there, and off nothing else',
+      async (tale) => {
+        await tale.launch();
+        await tale.run(10_000);
+        await tale.start();
+        await tale.place();
+        await tale.report('ready');
+        await tale.pass(hour);
+        const woke = { ...tale.cause(), machine_id: tale.ids.machine_id };
+        await tale.pass(20_000);
+        await tale.store.transact('deductSleep', { ...woke, slept_ms: 40 * minute });
+        await tale.store.transact('deductSleep', {
+          ...woke,
+          machine_id: 'other',
+          slept_ms: minute,
+        });
+        await tale.prove();
+        await tale.stop();
+        const rows = await tale.intervals('metered');
+        assert.deepEqual(
+          rows.map((row) => row.sign * ((row.ended_at ?? 0) - row.started_at)),
+          [10_000, hour + 20_000, -40 * minute],
+        );
+        assert.equal(rows[2]?.ended_at, (rows[1]?.ended_at ?? 0) - 20_000, 'it ended when it woke');
+        await checkLedger(tale.store);
+      },
+    );
+
+    inTale('no more is taken off than was measured until then', async (tale) => {
+      await tale.launch();
+      await tale.place();
+      await tale.pass(minute);
+      const woke = { ...tale.cause(), machine_id: tale.ids.machine_id };
+      await tale.pass(10_000);
+      await tale.report('ready');
+      await tale.pass(10_000);
+      const later = { ...tale.cause(), machine_id: tale.ids.machine_id };
+      await tale.store.transact('deductSleep', { ...woke, slept_ms: minute });
+      assert.equal((await tale.intervals('metered')).length, 1, 'it slept before this ran');
+      await tale.store.transact('deductSleep', { ...later, slept_ms: minute });
+      assert.deepEqual((await tale.lengths()).metered[1], 10_000);
+    });
+
     inTale('a repeated, late or foreign report opens and closes nothing', async (tale) => {
       await tale.launch();
       await tale.place();

@@ -22,7 +22,8 @@ export type LedgerFields = {
   /** 1 for the interval as it was measured, then corrections. */
   entry: number;
   sign: 1 | -1;
-  reason: 'measured' | 'ran_on';
+  /** `ran_on`: it ran longer than was proven; `suspended`: its machine slept meanwhile. */
+  reason: 'measured' | 'ran_on' | 'suspended';
   tenant_id: string;
   user_id: string;
   machine_id: string;
@@ -138,23 +139,39 @@ export async function closeMetered(
 export async function correctMetered(sql: Sql, run: RunKeys, evidence: number): Promise<number> {
   const rows = await sql.all<LedgerRow>(
     `select * from ledger where workload_id = $1 and replica = $2 and run_epoch = $3
-       and kind = 'metered' order by entry`,
+       and kind = 'metered' and sign = 1 order by entry`,
     [run.workload_id, run.replica, run.run_epoch],
   );
   const last = rows.at(-1);
   const measured = rows.filter(({ reason }) => reason === 'measured').at(-1);
   if (last === undefined || measured?.ended_by !== 'last_proof') return 0;
   const from = last.ended_steady ?? 0;
-  const missing = Math.min(evidence, measured.closed_steady ?? 0) - from;
-  if (missing <= 0 || last.ended_at === null) return 0;
+  const length = Math.min(evidence, measured.closed_steady ?? 0) - from;
+  if (length <= 0) return 0;
+  await correctBy(sql, measured, { sign: 1, reason: 'ran_on', from, length });
+  return length;
+}
+
+/** Adds to what was measured, or takes from it, from an instant of the steady clock on. */
+export async function correctBy(
+  sql: Sql,
+  measured: LedgerRow,
+  by: { sign: 1 | -1; reason: 'ran_on' | 'suspended'; from: number; length: number },
+): Promise<void> {
+  const { sign, reason, from, length } = by;
+  const last = await sql.get<Row & { entry: number }>(
+    `select cast(max(entry) as bigint) as entry from ledger where workload_id = $1
+       and replica = $2 and run_epoch = $3 and kind = $4`,
+    [measured.workload_id, measured.replica, measured.run_epoch, measured.kind],
+  );
+  const started_at = measured.started_at + (from - measured.started_steady);
   await insertEntry(sql, {
-    ...last,
-    ...{ entry: last.entry + 1, reason: 'ran_on', sign: 1 },
-    ...{ started_at: last.ended_at, started_steady: from },
-    ...{ ended_at: last.ended_at + missing, ended_steady: from + missing },
+    ...measured,
+    ...{ entry: (last?.entry ?? 0) + 1, reason, sign },
+    ...{ started_at, started_steady: from },
+    ...{ ended_at: started_at + length, ended_steady: from + length },
     ...{ ended_by: 'evidence', closed_steady: measured.closed_steady },
   });
-  return missing;
 }
 
 function findOpen(sql: Sql, kind: LedgerKind, run: RunKeys): Promise<LedgerRow | undefined> {

@@ -5,6 +5,7 @@
  * forward; proofs of many machines are written together, twice a minute and only while something is
  * measured, so a poll that changes nothing still writes nothing.
  */
+import { correctBy, type LedgerRow } from './ledger.ts';
 import { type Instant, steadyOf, type Watched, watchLedgerClock } from './ledger-clock.ts';
 import type { Query, Sql } from './sql.ts';
 
@@ -20,6 +21,30 @@ export async function proveRunning(
     await proveMachine(sql, machine_id, await steadyOf(sql, { now: args.now, mono }));
   }
   return watchLedgerClock(sql, args);
+}
+
+/**
+ * A machine slept for so long and woke up at this instant: what runs there did not run meanwhile.
+ * What was measured is left as it is; what is to be taken off is an entry of its own.
+ */
+export async function deductSleep(
+  sql: Sql,
+  args: Instant & { machine_id: string; slept_ms: number },
+): Promise<{ entries: number }> {
+  const woke = await steadyOf(sql, args);
+  const open = await sql.all<LedgerRow>(
+    `select * from ledger where machine_id = $1 and kind = 'metered' and ended_at is null
+     order by id`,
+    [args.machine_id],
+  );
+  let entries = 0;
+  for (const row of open) {
+    const length = Math.min(args.slept_ms, woke - row.started_steady);
+    if (length <= 0) continue;
+    await correctBy(sql, row, { sign: -1, reason: 'suspended', from: woke - length, length });
+    entries += 1;
+  }
+  return { entries };
 }
 
 /** What runs on a machine was running at `steady`. */

@@ -21,7 +21,7 @@ import { startLedgerClock } from './ledger-clock.ts';
 import { addMachine, updateInventory } from './machines.ts';
 import { applyModelFiles, wishModelFile } from './model-files.ts';
 import { rehashPassword, resetPassword, setPassword } from './passwords.ts';
-import { proveRunning } from './proofs.ts';
+import { deductSleep, proveRunning } from './proofs.ts';
 import { queueWorkloads } from './queue.ts';
 import { setQuota } from './quota-limits.ts';
 import { restoreStore } from './restore.ts';
@@ -51,6 +51,7 @@ export const transactions = {
   createKey,
   createTenant,
   createToken,
+  deductSleep,
   deleteWorkload,
   disableUser,
   enableUser,

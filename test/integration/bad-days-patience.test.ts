@@ -125,7 +125,7 @@ async function endOf({ runs, phase, data_dir }: Trial, was_ready: boolean) {
   assert.deepEqual(runProcesses(data_dir), [], 'nothing of it is left');
   const [local] = runs.locals();
   assert.ok(local !== undefined);
-  const reported = observedOf(local);
+  const reported = observedOf(local, systemClock);
   const ready_at = was_ready ? 1000 : null;
   const facts = { current: true, observed: 'present' as const, ended_at: null, removed_at: null };
   const state = was_ready ? ('running' as const) : ('provisioning' as const);

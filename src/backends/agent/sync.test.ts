@@ -305,3 +305,49 @@ given('a machine is online for one lease after its last word', async ({ rig, gre
   await rig.clock.advance(1);
   assert.equal(rig.presence.isOnline(machine_id), false);
 });
+
+given('a machine that slept is told by its clock, and its sleep is not metered', async (all) => {
+  const { rig, greeted, written } = all;
+  const gone = new AbortController();
+  gone.abort();
+  const run = await place(rig);
+  let seq = 0;
+  const hear = (asleep_ms: number) => {
+    seq += 1;
+    const mono_ms = rig.clock.monotonic() - asleep_ms;
+    const observed = [{ ...run, state: 'ready' as const }];
+    return rig.sync.sync(
+      rig.ids.machine_id,
+      report(greeted, seq, { mono_ms, observed }),
+      gone.signal,
+    );
+  };
+  await hear(0);
+  await rig.clock.advance(20_000);
+  await hear(0);
+  await rig.clock.advance(3600_000);
+  await hear(3600_000);
+  assert.equal(written.includes('deductSleep'), false, 'it may have been late');
+  await rig.clock.advance(20_000);
+  await hear(3600_000);
+  await rig.clock.advance(20_000);
+  await hear(3600_000);
+  const taken = await select<{ sign: number; length: number }>(
+    rig.store,
+    "select sign, ended_at - started_at as length from ledger where reason = 'suspended'",
+  );
+  assert.deepEqual(taken, [{ sign: -1, length: 3600_000 }]);
+});
+
+given('how long ago a run ended is no news by itself', async ({ rig, greeted, written }) => {
+  const gone = new AbortController();
+  gone.abort();
+  const run = await place(rig);
+  for (const [index, ended_ago_ms] of [5, 20_005, 40_005].entries()) {
+    const observed = [{ ...run, state: 'ended' as const, ended_ago_ms }];
+    const words = report(greeted, index + 1, { observed });
+    await rig.sync.sync(rig.ids.machine_id, words, gone.signal);
+    await rig.clock.advance(20_000);
+  }
+  assert.equal(written.filter((name) => name === 'applyReport').length, 1);
+});

@@ -7,7 +7,7 @@
  * changes nothing writes nothing; one poll per machine is held, a newer one ends it.
  */
 import { limits } from '../../contract/limits.ts';
-import type { Hello, HelloReply, Report, SyncReply } from '../../contract/sync.ts';
+import type { Hello, HelloReply, ObservedRun, Report, SyncReply } from '../../contract/sync.ts';
 import { desiredRuns } from '../../core/desired.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
@@ -20,6 +20,7 @@ import type { EinsoraStore } from '../../store/transactions.ts';
 import { createGenerations, type Generations } from './generations.ts';
 import type { ModelSync } from './models.ts';
 import type { Presence } from './presence.ts';
+import { createSleepGauge, type SleepGauge } from './sleep-gauge.ts';
 
 /** What an agent calls: in process for Solo, over mTLS for others. */
 export type SyncHandler = {
@@ -52,6 +53,7 @@ type Session = {
   applied: string;
   /** When a report last said just that, on our monotonic clock. */
   proven_mono: number | null;
+  sleep: SleepGauge;
   held: Signal;
   /** Number of its newest poll. */
   poll: number;
@@ -105,9 +107,9 @@ async function hello(
   // A repeat of the hello that began the session leaves it as it is.
   if (before !== undefined && before.agent_epoch >= greeted.agent_epoch) return greeted;
   const { agent_epoch } = greeted;
-  const held = createSignal();
+  const parts = { sleep: createSleepGauge(), held: createSignal() };
   const begun = { seq: 0, applied: '', proven_mono: null, poll: 0 };
-  sessions.set(machine_id, { ...begun, agent_epoch, held });
+  sessions.set(machine_id, { ...begun, ...parts, agent_epoch });
   before?.held.notify();
   changed();
   return greeted;
@@ -127,6 +129,7 @@ async function sync(
   session.seq = report.seq;
   context.presence.heard(machine_id);
   await applyReported(context, machine_id, session, report);
+  await noteSleep(context, machine_id, session, report);
   if (report.models !== undefined && (await context.models?.apply(machine_id, report.models))) {
     context.generations.change();
   }
@@ -139,6 +142,20 @@ function proofsOf({ sessions }: Context): MachineProof[] {
   );
 }
 
+/** What the machine slept since its last reports is taken off what its runs are metered. */
+async function noteSleep(
+  { store, clock }: Context,
+  machine_id: string,
+  session: Session,
+  { mono_ms }: Report,
+): Promise<void> {
+  if (mono_ms === undefined) return;
+  const slept = session.sleep.observe(clock.monotonic(), mono_ms);
+  if (slept === null) return;
+  const at = { now: clock.now(), mono: slept.woke_ms };
+  await store.transact('deductSleep', { ...at, machine_id, slept_ms: slept.slept_ms });
+}
+
 async function applyReported(
   { store, clock, presence, changed, generations }: Context,
   machine_id: string,
@@ -149,8 +166,7 @@ async function applyReported(
     if (run.state === 'removed') presence.forget(run);
     else presence.setStages(run, run.stages);
   }
-  // Stages come and go without a write; what proves something is compared without them.
-  const proof = JSON.stringify(report.observed.map((run) => ({ ...run, stages: [] })));
+  const proof = JSON.stringify(report.observed.map(toProof));
   const mono = clock.monotonic();
   if (proof === session.applied && report.inventory === null) {
     session.proven_mono = mono;
@@ -180,6 +196,11 @@ async function applyReported(
     generations.change();
     changed();
   }
+}
+
+/** Stages and ages come and go without a write; what proves something is compared without them. */
+function toProof(run: ObservedRun): ObservedRun {
+  return { ...run, stages: [], ended_ago_ms: null };
 }
 
 async function holdUntilChanged(
