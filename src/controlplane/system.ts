@@ -26,6 +26,7 @@ import { startAccounting } from './accounting.ts';
 import { openActivityLog } from './activity.ts';
 import { createApi } from './api.ts';
 import { createProofs, type Proofs } from './auth/proofs.ts';
+import { startRecheck } from './auth/recheck.ts';
 import { createRevocations } from './auth/revocations.ts';
 import { createSignIns } from './auth/sign-ins.ts';
 import { type Changes, numberChanges } from './changes.ts';
@@ -182,6 +183,7 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
   });
   const sealing = activity.start();
   const housekeeping = startHousekeeping({ store, clock, log });
+  const recheck = startRecheck({ store, clock, log, revocations });
   async function stop(): Promise<void> {
     await live.close();
     await listening?.close();
@@ -190,6 +192,7 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
     await local.agent.stop();
     await controller.stop();
     await housekeeping.stop();
+    await recheck.stop();
     await sealing.stop();
     await accounting.stop();
   }

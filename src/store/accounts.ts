@@ -221,6 +221,22 @@ export const principalOfSession: Query<
     [args.hash, args.now, args.idle_before],
   );
 
+/** Which of these sessions and tokens still work. At most 250 ids at a time. */
+export const workingProofs: Query<
+  { ids: string[]; now: number; idle_before: number },
+  { id: string }[]
+> = (sql, { ids, now, idle_before }) =>
+  sql.all(
+    `select p.id from tokens p ${principalJoins}
+     where p.id ${sql.in(ids, 3)} and p.revoked_at is null
+       and (p.expires_at is null or p.expires_at > $1)
+     union all
+     select p.id from sessions p ${principalJoins}
+     where p.id ${sql.in(ids, 3)} and p.revoked_at is null and p.expires_at > $1
+       and p.last_used_at > $2`,
+    [now, idle_before, ...ids],
+  );
+
 /** Names of users by id, for showing who did what. */
 export const userNames: Query<{ ids: string[] }, { id: string; name: string }[]> = async (
   sql,

@@ -16,6 +16,8 @@ export type Revocations = {
   tell(what: Revoked): void;
   /** Calls `ended` once when the principal's proof ends. Returns the undoing. */
   watch(principal: Held, ended: () => void): () => void;
+  /** Ids of the proofs by which something is held. */
+  heldProofs(): string[];
   /** How many are held. */
   watching(): number;
 };
@@ -62,6 +64,7 @@ export function createRevocations(clock: Clock): Revocations {
         }
       }
     },
+    heldProofs: () => [...new Set([...holders].map(({ principal }) => principal.proof_id))],
     watching: () => holders.size,
   };
 }
