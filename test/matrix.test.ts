@@ -12,7 +12,7 @@ import { type RouteName, routes } from '../src/contract/routes.ts';
 import { makeToken } from '../src/core/token.ts';
 import { addUser } from './lib/rig.ts';
 import { asNothing, isWrite, sameFor, successOf, type Told, tell } from './matrix/asking.ts';
-import { type Case, cases, type Owner } from './matrix/cases.ts';
+import { type Case, cases, more_cases, naming, type Owner } from './matrix/cases.ts';
 import { createWorld, type Headers, type Person, type Place, type World } from './matrix/world.ts';
 
 const world = {} as World;
@@ -62,7 +62,11 @@ for (const name of names) {
       for (const place of [world.home, world.away, world.local]) {
         const people = place === world.local ? [world.operator] : roles.map((r) => place.people[r]);
         for (const person of people) {
-          for (const side of sides) await meet(name, one, { place, person, side });
+          for (const side of sides) {
+            await meet(name, one, { place, person, side });
+            const more = more_cases[name];
+            if (more !== undefined) await meet(name, more, { place, person, side });
+          }
         }
       }
     });
@@ -206,6 +210,20 @@ async function narrowed(name: RouteName): Promise<[string, Headers, string][]> {
     ['its own area', await token([`${area}:write`]), whole],
   ];
 }
+
+test('whatever a query can name is asked for by a case', async () => {
+  for (const name of names) {
+    const { request = {} } = routes[name] as { request?: { query?: unknown } };
+    const { shape = {} } = (request.query ?? {}) as { shape?: Record<string, unknown> };
+    const owner = ownerOf('own', world.local, world.operator);
+    const asked = [caseOf(name), more_cases[name]].map((one) =>
+      one?.ask(world, owner, world.operator),
+    );
+    const named = (await Promise.all(asked)).flatMap((one) => Object.keys(one?.query ?? {}));
+    const missing = naming.filter((one) => one in shape && !named.includes(one));
+    assert.deepEqual(missing, [], `${name}: another tenant's must look like none`);
+  }
+});
 
 test('every case is of a route', () => {
   for (const name of Object.keys(cases)) assert.ok(names.includes(name as RouteName), name);

@@ -5,7 +5,7 @@
  * A route without a case fails the matrix.
  */
 import type { RouteName } from '../../src/contract/routes.ts';
-import { accountCases } from './account-cases.ts';
+import { accountCases, moreCases } from './account-cases.ts';
 import { workloadCases } from './workload-cases.ts';
 import type { Person, Place, World } from './world.ts';
 
@@ -33,3 +33,9 @@ export type Case = {
 };
 
 export const cases: Partial<Record<RouteName, Case>> = { ...accountCases, ...workloadCases };
+
+/** What else a route's query can name, beside what its case asks for. */
+export const more_cases: Partial<Record<RouteName, Case>> = moreCases;
+
+/** Parameters of a query that name something of somebody. */
+export const naming = ['tenant', 'user', 'workload', 'machine'] as const;
