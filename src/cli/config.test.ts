@@ -70,3 +70,29 @@ test('package clients and the browser get what they need and no secret', () => {
   ]);
   assert.deepEqual(desktopEnv(env), { PATH: '/bin', HOME: '/home/ada', DISPLAY: ':0' });
 });
+
+test('a named data folder wins over a named context, a flag over a variable', () => {
+  const chosen = (
+    options: { data_dir?: string; context?: string },
+    vars: Record<string, string>,
+  ) => {
+    const { is_local, context_name, context_given } = loadConfig(options, vars, linux);
+    return [is_local, context_name, context_given];
+  };
+  const both = { EINSORA_DATA_DIR: '/x', EINSORA_CONTEXT: 'lab' };
+  assert.deepEqual(chosen({}, {}), [false, null, false]);
+  assert.deepEqual(chosen({ context: 'lab' }, {}), [false, 'lab', true]);
+  assert.deepEqual(chosen({}, { EINSORA_CONTEXT: 'lab' }), [false, 'lab', false]);
+  assert.deepEqual(chosen({}, both), [true, null, false]);
+  assert.deepEqual(chosen({ context: 'other' }, both), [false, 'other', true]);
+  assert.deepEqual(chosen({ data_dir: '/y', context: 'other' }, both), [true, null, false]);
+  assert.deepEqual(chosen({ context: 'local' }, {}), [true, null, true]);
+});
+
+test("the user's own settings lie where the system keeps such", () => {
+  assert.equal(loadConfig({}, {}, linux).config_dir, '/home/ada/.config/einsora');
+  assert.equal(loadConfig({}, { XDG_CONFIG_HOME: '/c' }, linux).config_dir, '/c/einsora');
+  const mac = { platform: 'darwin', home: '/Users/ada' };
+  const place = '/Users/ada/Library/Application Support/Einsora';
+  assert.equal(loadConfig({}, {}, mac).config_dir, place);
+});

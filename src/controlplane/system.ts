@@ -182,8 +182,10 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
     wakeAgents: () => sync.wake(),
   });
   const sealing = activity.start();
-  const housekeeping = startHousekeeping({ store, clock, log });
-  const recheck = startRecheck({ store, clock, log, revocations });
+  const chores = [
+    startHousekeeping({ store, clock, log }),
+    startRecheck({ store, clock, log, revocations }),
+  ];
   async function stop(): Promise<void> {
     await live.close();
     await listening?.close();
@@ -191,10 +193,7 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
     sync.close();
     await local.agent.stop();
     await controller.stop();
-    await housekeeping.stop();
-    await recheck.stop();
-    await sealing.stop();
-    await accounting.stop();
+    for (const chore of [...chores, sealing, accounting]) await chore.stop();
   }
   try {
     listening = await listen(options.port, { api, gateway, clock, random, log });

@@ -33,7 +33,7 @@ export const reasons = {
   sign_in_required: {
     status: 401,
     sentence: 'This needs a signed-in user or an API token.',
-    fix: 'bin/einsora up prints a one-time link; the command line signs in by itself with --data-dir',
+    fix: 'bin/einsora login, or in a browser: bin/einsora open',
   },
   sign_in_link_spent: {
     status: 401,
