@@ -256,7 +256,7 @@ async function fetchInto(
 ): Promise<ResolvedModel> {
   const { clock } = context;
   let entry: Entry | null = null;
-  let told_at = clock.monotonic();
+  let to_be_told = false;
   const known = async (off: AbortSignal): Promise<Asker> => {
     const who = await asker(off);
     entry ??= entryOf(context, idOf(context, source, who.tenant_id), source, who.tenant_id);
@@ -271,9 +271,13 @@ async function fetchInto(
       onProgress(done_bytes, total_bytes);
       if (entry === null) return;
       Object.assign(entry, { state: 'fetching', done_bytes, total_bytes });
-      if (clock.monotonic() - told_at < progress_every_ms) return;
-      told_at = clock.monotonic();
-      context.changed();
+      if (to_be_told) return;
+      to_be_told = true;
+      // The last step before a standstill is told too.
+      clock.after(progress_every_ms, () => {
+        to_be_told = false;
+        context.changed();
+      });
     },
     signal,
   );

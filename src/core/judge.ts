@@ -68,6 +68,26 @@ const hopeless = new Set<ReasonCode>([
   'out_of_memory',
   'engine_never_ready',
   'isolation_not_allowed',
+  // What a hub or a server refused stays so until a person does something.
+  'source_refused',
+  'source_address_refused',
+  'source_redirect_refused',
+  'source_not_found',
+  'source_access_refused',
+  'source_size_unknown',
+  'source_not_a_model',
+  'hub_token_refused',
+  'hub_gated',
+  'hub_repo_not_found',
+  'hub_revision_not_found',
+  'hub_file_not_found',
+  'hub_repo_disabled',
+  'model_choice_needed',
+  'model_files_missing',
+  'model_file_unsafe',
+  'model_parts_missing',
+  'model_corrupt',
+  'no_engine_for_format',
 ]);
 
 /** Returns null where the report says nothing new. */

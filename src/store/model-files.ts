@@ -83,7 +83,8 @@ export function wishModelFile(sql: Sql, args: WishArgs): Promise<Idempotent<Wish
 
 function stateAfter(wish: WishArgs['wish'], state: ModelFileRow['state']): ModelFileRow['state'] {
   if (wish === 'remove') return 'removing';
-  return wish === 'fetch' && state !== 'ready' ? 'queued' : state;
+  // What is on its way, or here, stays so: its machine has nothing new to say of that.
+  return wish === 'fetch' && state === 'failed' ? 'queued' : state;
 }
 
 type Added = Pick<WishArgs, 'machine_id' | 'id' | 'tenant_id' | 'source' | 'now'>;
