@@ -70,19 +70,18 @@ function sayWhose(context: Context, { tenant, from, to }: Report): void {
 
 function printReport(context: Context, { items, total, group_by }: Report): void {
   const headings = [group_by.toUpperCase(), 'METERED', 'HELD', 'CPU', 'GPU', 'MEMORY (GiB)'];
-  const rows = [...items, { ...total, key: '', name: 'total' }].map((row) => [
-    row.name,
-    hours(row.metered_ms / hour_ms),
-    hours(row.held_ms / hour_ms),
-    hours(row.cpu_hours),
-    hours(row.gpu_hours),
-    hours(row.memory_gib_hours),
-  ]);
+  const digits = total.held_ms >= hour_ms ? 2 : 4;
+  const rows = [...items, { ...total, key: '', name: 'total' }].map((row) => {
+    const lengths = [row.metered_ms / hour_ms, row.held_ms / hour_ms];
+    const amounts = [row.cpu_hours, row.gpu_hours, row.memory_gib_hours];
+    return [row.name, ...[...lengths, ...amounts].map((hours) => figure(hours, digits))];
+  });
   printTable(context, headings, rows, 1);
 }
 
 /** 1.5 gives "1.50"; what is too little to show is not shown as nothing. */
-function hours(value: number): string {
-  if (value > 0 && value < 0.005) return '<0.01';
-  return value === 0 ? '0' : value.toFixed(2);
+function figure(hours: number, digits: number): string {
+  const least = 10 ** -digits;
+  if (hours > 0 && hours < least / 2) return `<${least}`;
+  return hours === 0 ? '0' : hours.toFixed(digits);
 }

@@ -5,6 +5,8 @@
  * Invariants: canonical JSON, so the same record gives the same bytes; every redaction is listed
  * with the pointer of its place and its rule; what is left out for its size is counted.
  */
+import { scopeOf } from '../contract/auth.ts';
+import { routes } from '../contract/routes.ts';
 import { canonicalJson } from '../core/canonical-json.ts';
 import { type Json, type Redaction, redact } from '../core/redaction.ts';
 import { lengthWithin } from '../core/usage.ts';
@@ -24,12 +26,18 @@ const section_chars = 8 * 2 ** 20;
 const documents = new Set(['ask', 'details', 'exit', 'spec']);
 const always = { from: 0, to: Number.MAX_SAFE_INTEGER };
 
+/** Routes that change something. */
+const writing_routes = Object.entries(routes).flatMap(([name, { auth, method }]) =>
+  auth.who === 'user' && scopeOf(auth, method)?.endsWith(':write') ? [name] : [],
+);
+
 /** The document's text; null where the workload is gone. */
 export async function exportWorkload(
   { store, clock }: { store: EinsoraStore; clock: Clock },
   workload_id: string,
 ): Promise<string | null> {
-  const record = await store.read(readWorkloadRecord, { workload_id, limit: export_rows });
+  const asked = { workload_id, limit: export_rows, routes: writing_routes };
+  const record = await store.read(readWorkloadRecord, asked);
   if (record === undefined) return null;
   const slices = createSlices(clock, slice_ms);
   const redactions: Redaction[] = [];
@@ -59,10 +67,12 @@ async function sectionText(
   const texts: string[] = [];
   let chars = 0;
   for (const [index, row] of rows.entries()) {
-    const text = canonicalJson(clean(row, `/${name}/${index}`, redactions));
+    const found: Redaction[] = [];
+    const text = canonicalJson(clean(row, `/${name}/${index}`, found));
     chars += text.length;
     if (chars > section_chars) break;
     texts.push(text);
+    redactions.push(...found);
     if (slices.isOver()) await slices.rest();
   }
   return { text: `[${texts.join(',')}]`, missing: left_out + rows.length - texts.length };

@@ -27,7 +27,8 @@ export const exportTables = {
 export const export_rows = 10_000;
 
 export const readWorkloadRecord: Query<
-  { workload_id: string; limit: number },
+  /** `routes`: those that change something; looks at a workload are no part of it. */
+  { workload_id: string; limit: number; routes: readonly string[] },
   WorkloadRecord | undefined
 > = async (sql, args) => {
   const workload = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
@@ -51,9 +52,10 @@ export const readWorkloadRecord: Query<
   sections.activity = await section(
     'id, at, user_id, actor, via, request_id, client_request_id, route, target, outcome, details',
     `activity where tenant_id = $1 and outcome = 'done' and (target = $2 or target in
-       (select 'key:' || id from endpoint_keys where workload_id = $3))`,
+       (select 'key:' || id from endpoint_keys where workload_id = $3))
+       and route ${sql.in(args.routes, 4)}`,
     'at, id',
-    [workload.tenant_id, `workload:${workload.id}`, workload.id],
+    [workload.tenant_id, `workload:${workload.id}`, workload.id, ...args.routes],
   );
   return { workload, sections };
 };

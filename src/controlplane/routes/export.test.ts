@@ -111,6 +111,14 @@ inRig(
   async (rig) => {
     await live(rig);
     const first = await exported(rig);
+    // A look at it, as the activity log notes it later.
+    await rig.store.transact('write', {
+      text: `insert into activity (id, tenant_id, at, actor, via, request_id, route, target,
+          outcome, details)
+        select 'look', tenant_id, at, actor, via, request_id, 'showWorkload', target, outcome, '{}'
+        from activity where route = 'launch'`,
+      params: [],
+    });
     await rig.clock.advance(86_400_000);
     const second = await exported(rig);
     assert.equal(second.text, first.text);
@@ -151,3 +159,24 @@ inRig("another tenant's workload looks like none", async (rig) => {
   const { status, body } = await ask(rig, 'GET', '/v1/workloads/chat/export', oz);
   assert.deepEqual([status, body.error?.code], [404, 'not_found']);
 });
+
+inRig(
+  'what is too large for one file is counted, and its redactions are not listed',
+  async (rig) => {
+    await live(rig);
+    const text = JSON.stringify({ log_tail: `PASSWORD=canary4 ${'x'.repeat(4 * 2 ** 20)}` });
+    await rig.store.transact('write', {
+      text: 'update workload_events set details = $1 where number > 1',
+      params: [text],
+    });
+    const { body } = await exported(rig);
+    const all = await select(rig.store, 'select number from workload_events');
+    assert.equal(body.events?.length, 2);
+    assert.deepEqual(body.left_out, { events: all.length - 2 });
+    const listed = body.redactions.filter(({ pointer }) => pointer.startsWith('/events'));
+    assert.deepEqual(
+      listed.map(({ pointer }) => pointer),
+      ['/events/1/details/log_tail'],
+    );
+  },
+);
