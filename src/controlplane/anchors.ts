@@ -5,7 +5,15 @@
  * lines, each on disk before the next is made; a line that a power cut left half-written is passed
  * over; each anchor is on a line of the program's log as well.
  */
-import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readSync,
+  writeFileSync,
+} from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Anchor, type AnchorFacts, anchorText, type Seal } from '../core/activity-chain.ts';
@@ -36,7 +44,11 @@ export function openAnchors(deps: {
 }): Anchors {
   const { data_dir, store_uuid, random, log } = deps;
   const path = join(data_dir, 'activity-anchors.jsonl');
-  const key = readKey(join(data_dir, 'activity-key'), random);
+  const key_path = join(data_dir, 'activity-key');
+  if (existsSync(path) && !existsSync(key_path)) {
+    log.warn({ path: key_path }, 'the key that signed the anchors is gone; another one signs now');
+  }
+  const key = readKey(key_path, random);
   const public_key = publicKeyOf(key);
   return {
     public_key,

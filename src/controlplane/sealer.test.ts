@@ -2,7 +2,7 @@
  * The sealer over bad days: stores that fail before or after, half-written anchors, stops.
  */
 import assert from 'node:assert/strict';
-import { appendFileSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { act, anchorsOf, checkLog, nextAction } from '../../test/lib/activity-tale.ts';
@@ -101,6 +101,28 @@ test('a half-written anchor is passed over, and the next one stands on a line of
     assert.equal((await anchorsOf(rig)).length, 2);
     writeFileSync(path, `${readFileSync(path, 'utf8')}null\n7\n[]\n`);
     assert.equal((await anchorsOf(rig)).length, 2);
+  }));
+
+test('where the signing key is lost, the log says so, and the check does not take its word', () =>
+  given(async (rig) => {
+    const { sealer } = rig.apiDeps.activity;
+    await act(rig, 1);
+    await sealer.tick();
+    await sealer.anchor();
+    const old = await anchorsOf(rig);
+    const { apiDeps, clock, random, log, lines } = rig;
+    rmSync(join(apiDeps.data_dir, 'activity-key'));
+    const { store, data_dir } = apiDeps;
+    const parts = { store, clock, random, log, data_dir, store_uuid: 'rig' };
+    apiDeps.activity = openActivityLog(parts);
+    assert.ok(
+      lines.some((line) => line.level === 'warn' && /another one signs/.test(line.message)),
+    );
+    const { problems } = await checkLog(rig, old);
+    assert.deepEqual(
+      problems.map((one) => one.code),
+      ['anchor_forged'],
+    );
   }));
 
 test('an hour brings an anchor, a stop seals and anchors what is left', () =>
