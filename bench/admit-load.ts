@@ -5,7 +5,15 @@
 import { Agent, request } from 'node:http';
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 
-export type Load = { url: string; token: string; connections: number; ms: number; tag: string };
+export type Load = {
+  url: string;
+  token: string;
+  connections: number;
+  /** Ends after so long, or after so many requests. */
+  ms: number;
+  most?: number;
+  tag: string;
+};
 export type Loaded = { per_s: number; p50_ms: number; p99_ms: number; failed: number };
 
 /** Runs one load to its end. */
@@ -19,14 +27,14 @@ export function runLoad(load: Load): Promise<Loaded> {
 
 if (parentPort !== null) parentPort.postMessage(await load(workerData as Load));
 
-async function load({ url, token, connections, ms, tag }: Load): Promise<Loaded> {
+async function load({ url, token, connections, ms, most, tag }: Load): Promise<Loaded> {
   const agent = new Agent({ keepAlive: true, maxSockets: connections });
   const times: number[] = [];
   let failed = 0;
   let next = 0;
   const began = performance.now();
   const caller = async () => {
-    while (performance.now() - began < ms) {
+    while (performance.now() - began < ms && next < (most ?? Number.POSITIVE_INFINITY)) {
       next += 1;
       const asked = performance.now();
       const status = await post(agent, url, token, `${tag}-${next}`);

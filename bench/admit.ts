@@ -19,6 +19,8 @@ import { type Loaded, runLoad } from './admit-load.ts';
 import { benchPasses } from './admit-pass.ts';
 
 const connections = 64;
+/** Enough for the compiler to have seen everything often. */
+const warm_up = { ms: 10_000, most: 2000, tag: 'warm' };
 type Product = Loaded & { loop_delay_p99_ms: number };
 
 export async function bench({ quick }: { quick: boolean }) {
@@ -99,7 +101,7 @@ async function loadProduct(folder: string, ms: number): Promise<Product> {
   try {
     const token = readFileSync(join(folder, 'owner-token'), 'utf8').trim();
     const load = { url: system.url.replace('localhost', '127.0.0.1'), token, connections };
-    await runLoad({ ...load, ms: ms / 3, tag: 'warm' });
+    await runLoad({ ...load, ...warm_up });
     const resolution = 1;
     const delay = monitorEventLoopDelay({ resolution });
     delay.enable();
@@ -119,7 +121,7 @@ async function loadBare(
   const server = await serveBare(join(folder, 'einsora.db'), statements);
   try {
     const load = { url: server.url, token: 'none', connections };
-    await runLoad({ ...load, ms: ms / 3, tag: 'warm' });
+    await runLoad({ ...load, ...warm_up });
     return await runLoad({ ...load, ms, tag: 'load' });
   } finally {
     await server.close();

@@ -27,6 +27,16 @@ onEveryStore('workloads', (inStory) => {
     assert.equal(await launch(story, null), 'chat-2');
   });
 
+  inStory('however many there are without a name, each gets one of its own', async (story) => {
+    const names = [];
+    for (let count = 0; count < 40; count += 1) names.push(await launch(story, null));
+    assert.equal(new Set(names).size, 40);
+    assert.deepEqual(names.slice(0, 12), [
+      'chat',
+      ...Array.from({ length: 11 }, (_, index) => `chat-${index + 2}`),
+    ]);
+  });
+
   inStory('names of another tenant are none of ours', async (story) => {
     await addTenant(story.store, 'other', 'other-tenant');
     assert.equal(await launch(story, 'chat'), 'chat');

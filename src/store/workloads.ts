@@ -89,18 +89,25 @@ async function isTaken(sql: Sql, tenant_id: string, name: string): Promise<boole
   return found !== undefined;
 }
 
-/** `smollm2-135m`, else `smollm2-135m-2`, `-3`, …: the first that is free. */
+/**
+ * `smollm2-135m`, else `smollm2-135m-2`, `-3`, …: the first that is free of the first few, beyond
+ * them one that is free. Only asked name by name: there may be ten thousand.
+ */
 async function freeName(sql: Sql, tenant_id: string, base: string): Promise<string> {
   if (!(await isTaken(sql, tenant_id, base))) return base;
-  const taken = await sql.all<{ name: string }>(
-    `select name from workloads where tenant_id = $1 and state <> 'deleted'
-       and name >= $2 and name < $3 order by name limit 9999`,
-    [tenant_id, `${base}-`, `${base}.`],
-  );
-  const names = new Set(taken.map((row) => row.name));
-  let number = 2;
-  while (names.has(`${base}-${number}`)) number += 1;
-  return `${base}-${number}`;
+  const nameOf = (number: number) => `${base}-${number}`;
+  let taken = 1;
+  let free = 2;
+  while (await isTaken(sql, tenant_id, nameOf(free))) {
+    taken = free;
+    free = free < 10 ? free + 1 : free * 2;
+  }
+  while (free - taken > 1) {
+    const middle = Math.floor((free + taken) / 2);
+    if (await isTaken(sql, tenant_id, nameOf(middle))) taken = middle;
+    else free = middle;
+  }
+  return nameOf(free);
 }
 
 export type ChangeArgs = {
