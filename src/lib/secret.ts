@@ -4,7 +4,7 @@
  * Invariants: every way of turning it into text (String, JSON, console, template) gives
  * `[redacted]`; only `reveal()` gives the value, so each use can be found by its name.
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import { inspect } from 'node:util';
 
 const redacted = '[redacted]';
@@ -30,7 +30,7 @@ export class Secret {
 
 /** SHA-256 in lower-case hex: how a secret of 112 bits or more is stored. */
 export function digest(value: string | Uint8Array): string {
-  return createHash('sha256').update(value).digest('hex');
+  return hash('sha256', value, 'hex');
 }
 
 /** Compares in constant time, whatever the lengths. */
