@@ -162,8 +162,7 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
     hello: (words) => sync.hello(machine_id, words, true),
     sync: (report, signal) => sync.sync(machine_id, report, signal),
   };
-  const { sources } = models;
-  const local = startLocalAgent({ ...options, sources, machine_id, transport });
+  const local = startLocalAgent({ ...options, sources: models.sources, machine_id, transport });
   const targets = createTargets(store);
   const gateway = createGateway({
     ...targets,
