@@ -23,6 +23,8 @@ export const offered = { cpu_millis: 3000, memory_bytes: 6 * gib, disk_bytes: 50
 
 export type Step =
   | { do: 'launch' | 'stop' | 'start' | 'delete' | 'place'; which: number; clock_ms: number }
+  /** At most so many workloads; 0 lifts it. */
+  | { do: 'quota'; which: number; clock_ms: number }
   | { do: 'report'; which: number; says: ObservedRun['state']; oom: boolean; clock_ms: number };
 
 const clock_ms = fc.integer({ min: -5000, max: 5000 });
@@ -33,6 +35,7 @@ export const anyStep: fc.Arbitrary<Step> = fc.oneof(
     which,
     clock_ms,
   }),
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('quota' as const), which, clock_ms }) },
   fc.record({
     do: fc.constant('report' as const),
     which: fc.nat(7),
@@ -93,8 +96,10 @@ export async function take(story: Story, step: Step): Promise<void> {
   const { store, clock, ids, random } = story;
   clock.stepWall(step.clock_ms);
   const now = clock.now();
+  if (step.do === 'quota') return limitWorkloads(story, step.which === 0 ? null : step.which);
+  const before = await workloadQuota(story);
   if (step.do === 'launch') {
-    await store.transact('launchWorkload', {
+    const launched = await store.transact('launchWorkload', {
       id: makeId(now, random.bytes(10)),
       tenant_id: ids.tenant_id,
       creator_id: ids.user_id,
@@ -105,6 +110,7 @@ export async function take(story: Story, step: Step): Promise<void> {
       now,
       idempotency: null,
     });
+    assert.equal(launched.outcome === 'done' && launched.result.ok, before.has_room, 'the quota');
     return;
   }
   if (step.do === 'report') return report(story, step);
@@ -117,7 +123,8 @@ export async function take(story: Story, step: Step): Promise<void> {
     start: 'startWorkload',
     delete: 'deleteWorkload',
   } as const;
-  await store.transact(change[step.do], {
+  const claims_anew = step.do === 'start' && (row.state === 'stopped' || row.state === 'failed');
+  const changed = await store.transact(change[step.do], {
     tenant_id: ids.tenant_id,
     workload: row.id,
     actor: 'user:ada',
@@ -125,6 +132,23 @@ export async function take(story: Story, step: Step): Promise<void> {
     now,
     idempotency: null,
   });
+  const is_over = changed.outcome === 'done' && !changed.result.ok && isOverQuota(changed.result);
+  assert.equal(is_over, claims_anew && !before.has_room, 'the quota');
+}
+
+const isOverQuota = (result: { code?: string }) => result.code === 'quota_exceeded';
+
+async function limitWorkloads({ store, clock, ids }: Story, workloads: number | null) {
+  const scope = { tenant_id: ids.tenant_id, user: null, gpu_class: null };
+  await store.transact('setQuota', { ...scope, limits: { workloads }, now: clock.now() });
+}
+
+/** The model of a quota: what claims is what is neither stopped, failed nor deleted. */
+async function workloadQuota({ store }: Story): Promise<{ has_room: boolean }> {
+  const rows = await workloadsOf(store);
+  const used = rows.filter(({ state }) => !['stopped', 'failed', 'deleted'].includes(state)).length;
+  const [quota] = await select<{ workloads: number | null }>(store, 'select * from quotas');
+  return { has_room: used < (quota?.workloads ?? Number.POSITIVE_INFINITY) };
 }
 
 async function place({ store, clock, ids }: Story, row: WorkloadRow): Promise<void> {
