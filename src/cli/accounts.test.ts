@@ -36,7 +36,7 @@ const cells = (text: string) =>
 
 test('a tenant, its admin by an invitation, and who is there then', async () => {
   const made = await cli('tenants', 'create', 'lab', '--name', 'The lab');
-  assert.match(made.stderr, /einsora invite --tenant lab --role tenant-admin/);
+  assert.match(made.stderr, /bin\/einsora invite --tenant lab --role tenant-admin --data-dir/);
   const invited = await cli(
     'invite',
     '--tenant',

@@ -5,6 +5,7 @@
  */
 import type { Invitation, NewInvitation, Tenant, User } from '../contract/accounts.ts';
 import { formatAgo } from '../core/format.ts';
+import { suggested } from './cli-error.ts';
 import { allPages, openClient, type Page, withQuery } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
@@ -154,8 +155,9 @@ export async function createTenant(
   const tenant = await call<Tenant>('POST', '/v1/tenants', { body, once: true });
   if (options.json) printJson(context, tenant);
   else {
+    const asAdmin = `invite --tenant ${tenant.slug} --role tenant-admin`;
     say(context, `The tenant ${oneLine(tenant.slug)} is there, without users.`);
-    say(context, `  invite its admin: einsora invite --tenant ${tenant.slug} --role tenant-admin`);
+    say(context, `  invite its admin: ${suggested(context.config, asAdmin)}`);
   }
   return exitCode('ok');
 }
@@ -208,7 +210,7 @@ export async function invite(context: Context, options: InviteOptions): Promise<
   const until = untilText(made.expires_at - context.io.clock.now());
   const what = `${made.role} of ${oneLine(made.tenant)}`;
   say(context, `Makes one person ${what}, ${until}. It is shown once; send it to them alone.`);
-  say(context, `  take it back: einsora invite revoke ${made.id}`);
+  say(context, `  take it back: ${suggested(context.config, `invite revoke ${made.id}`)}`);
   return exitCode('ok');
 }
 

@@ -14,9 +14,7 @@ const most_chars = 64 * 1024;
 export async function askLine(context: Context, question: string): Promise<string | null> {
   const { stdin, stderr } = context.io;
   if (stdin.isTTY !== true) return null;
-  stderr.write(question);
-  const answer = await readKeys(stdin, (key) => stderr.write(key));
-  stderr.write('\n');
+  const answer = await readKeys(context.io, question, (key) => stderr.write(key));
   return answer.trim();
 }
 
@@ -31,14 +29,9 @@ export async function readLines(context: Context, count: number): Promise<Secret
 
 /** One secret: after `question` on a terminal, else all of stdin without its last line break. */
 export async function askSecret(context: Context, question: string): Promise<Secret> {
-  const { stdin, stderr } = context.io;
+  const { stdin } = context.io;
   if (stdin.isTTY !== true) return new Secret(await readPipe(stdin));
-  stderr.write(question);
-  try {
-    return new Secret(await readKeys(stdin));
-  } finally {
-    stderr.write('\n');
-  }
+  return new Secret(await readKeys(context.io, question));
 }
 
 async function readPipe(stdin: Io['stdin']): Promise<string> {
@@ -52,7 +45,11 @@ async function readPipe(stdin: Io['stdin']): Promise<string> {
 }
 
 /** Keys up to Enter, without the terminal's own echo where it can do so; `echo` shows them. */
-function readKeys(stdin: Io['stdin'], echo?: (key: string) => void): Promise<string> {
+function readKeys(
+  { stdin, stderr }: Io,
+  question: string,
+  echo?: (key: string) => void,
+): Promise<string> {
   const raw = (on: boolean) => {
     if ('setRawMode' in stdin && typeof stdin.setRawMode === 'function') stdin.setRawMode(on);
   };
@@ -63,6 +60,7 @@ function readKeys(stdin: Io['stdin'], echo?: (key: string) => void): Promise<str
       stdin.off('end', onEnd);
       stdin.pause();
       raw(false);
+      stderr.write('\n');
       settle();
     };
     const onEnd = () => end(() => resolve(text));
@@ -88,7 +86,9 @@ function readKeys(stdin: Io['stdin'], echo?: (key: string) => void): Promise<str
         }
       }
     };
+    // Before the question: whoever answers at once must not be echoed by the terminal itself.
     raw(true);
+    stderr.write(question);
     stdin.setEncoding('utf8');
     stdin.on('data', onData);
     stdin.on('end', onEnd);

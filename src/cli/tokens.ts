@@ -5,7 +5,7 @@
  */
 import type { ApiToken, NewApiToken, Session } from '../contract/accounts.ts';
 import { formatAgo } from '../core/format.ts';
-import { usageError } from './cli-error.ts';
+import { suggested, usageError } from './cli-error.ts';
 import { allPages, openClient, type Page, withQuery } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
@@ -80,7 +80,7 @@ export async function createToken(
   const what = made.scopes === null ? 'all that you may' : made.scopes.join(' ');
   const shown = oneLine(made.name);
   say(context, `${shown}: ${what}, at most as ${made.role}, ${lasts}. It is shown once.`);
-  say(context, `  take it back: einsora tokens revoke ${made.id}`);
+  say(context, `  take it back: ${suggested(context.config, `tokens revoke ${made.id}`)}`);
   return exitCode('ok');
 }
 
