@@ -113,6 +113,7 @@ async function listen(
   const left = new Promise<never>((_, reject) => {
     leave = () => reject(signal.reason);
     signal.addEventListener('abort', leave, { once: true });
+    if (signal.aborted) leave(); // whoever listens may have called it off just now
   });
   try {
     return await Promise.race([task.promise, left]);
