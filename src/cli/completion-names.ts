@@ -1,7 +1,7 @@
 /**
  * The names that exist right now, for completion: workloads, machines, models, tokens, …
  *
- * Invariants: asked all at once, given a tenth of a second, and left out where that is not enough
+ * Invariants: asked all at once, given a moment, and left out where that is not enough
  * or nothing serves; names that a shell would read as more than a name are left out.
  */
 import { readdirSync } from 'node:fs';
@@ -13,7 +13,6 @@ import type { Context } from './io.ts';
 
 export type Name = { value: string; description: string };
 
-const time_ms = 100;
 const shown_files = 200;
 
 type Source = (client: Client, signal: AbortSignal) => Promise<Name[]>;
@@ -65,7 +64,7 @@ export async function namesOf(
   const names = new Map(Object.entries(built_in));
   if (nouns.has('contexts')) names.set('contexts', contextsOf(context));
   const late = new AbortController();
-  const cancel = context.io.clock.after(time_ms, () => late.abort());
+  const cancel = context.io.clock.after(context.config.completion_ms, () => late.abort());
   await Promise.all(
     [...nouns].map(async (noun) => {
       const source = noun === null ? undefined : sources[noun];

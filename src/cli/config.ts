@@ -28,6 +28,8 @@ export type Config = {
   /** Of the Postgres database that `up` uses in place of a file; null for the file. */
   database_url: Secret | null;
   log_level: string;
+  /** How long completion waits for names. */
+  completion_ms: number;
   /** False where NO_COLOR is set or the terminal is dumb. Colours need a terminal besides. */
   color: boolean;
   /** False where the terminal is dumb: a line cannot be rewritten in place. */
@@ -59,6 +61,7 @@ export function loadConfig(
     cache_dir: cache_dir === null ? join(data_dir, 'cache') : resolve(cache_dir),
     database_url: database_url === null ? null : new Secret(database_url),
     log_level: log_levels.includes(log_level) ? log_level : 'info',
+    completion_ms: Math.min(10_000, Number(nonEmpty(env.EINSORA_COMPLETION_MS) ?? 150) || 150),
     color: nonEmpty(env.NO_COLOR) === null && env.TERM !== 'dumb',
     can_rewrite: env.TERM !== 'dumb',
   };

@@ -4,12 +4,16 @@
 import { Argument, type Command } from 'commander';
 import type { Go } from './go.ts';
 
+const help = `
+In ~/.bashrc: eval "$(einsora completion bash)"; in zsh and fish alike, with their own names.
+Names are waited for 150 ms; a control plane far away may need more: EINSORA_COMPLETION_MS.`;
+
 export function addCompletion(program: Command, go: Go): void {
   program
     .command('completion')
     .description('print what a shell needs to complete commands, options and names')
     .addArgument(new Argument('<shell>', 'yours').choices(['bash', 'zsh', 'fish']))
-    .addHelpText('after', '\nIn ~/.bashrc or ~/.zshrc: eval "$(einsora completion bash)"')
+    .addHelpText('after', help)
     .action(
       go(async (context, shell: 'bash' | 'zsh' | 'fish') =>
         (await import('../completion.ts')).completion(context, shell),
