@@ -1,0 +1,22 @@
+/**
+ * Anything asked of the API by users of three tenants, over its real HTTP server.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fuzzApi } from '../lib/api-fuzz-run.ts';
+import type { Rig } from '../lib/rig.ts';
+
+test('whatever is asked, no answer is a failure, of another shape, or of another tenant', async (t) => {
+  const { missed, told } = await fuzzApi({ seed: 1, runs: 12, calls: 150 });
+  t.diagnostic(told);
+  assert.ok(missed.length < 12, `too much was never reached: ${missed.join()}`);
+});
+
+test('an answer with the id of another tenant, or of another shape, is found', async () => {
+  const form = { seed: 2, runs: 2, calls: 60 };
+  const foreign = (text: string, rig: Rig) =>
+    text.replace('{', `{"x":"${rig.ids.machine_id}",`).replace(',}', '}');
+  await assert.rejects(fuzzApi({ ...form, spoil: foreign }), /holds .* of tenant/);
+  const misshapen = (text: string) => text.replace('"', '"x');
+  await assert.rejects(fuzzApi({ ...form, spoil: misshapen }));
+});
