@@ -2,15 +2,15 @@
  * Invitations: a link that makes one user, of one tenant and role, once.
  *
  * Invariants: only the hash of a link is stored; it is redeemed by one conditional UPDATE, so
- * sixty-four redemptions at once make one user; it is worth what its inviter is worth by then: not
- * above their role, and nothing once they are disabled.
+ * sixty-four redemptions at once make one user; it is worth what its inviter is worth by then:
+ * nothing that they could not give any more.
  */
-import { hasRole, type Role } from '../core/roles.ts';
+import type { Role } from '../core/roles.ts';
 import { type Action, type Attempt, actionBy, recordAction } from './activity.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
 import type { Query, Row, Sql } from './sql.ts';
 import { findTenant } from './tenants.ts';
-import { findUser, type UserRow, type Within } from './users.ts';
+import { findUser, mayAdminister, type UserRow, type Within } from './users.ts';
 
 export type InvitationRow = Row & {
   id: string;
@@ -112,12 +112,19 @@ export async function revokeInvitation(
   return { found: known === undefined ? 0 : 1 };
 }
 
-const redeemable = `select i.id, i.tenant_id, i.role, b.role as inviter_role
+const redeemable = `select i.id, i.tenant_id, i.role, b.role as inviter_role,
+    b.tenant_id as inviter_tenant_id
   from invitations i join tenants t on t.id = i.tenant_id and t.disabled_at is null
     join users b on b.id = i.inviter_id and b.disabled_at is null
     join tenants bt on bt.id = b.tenant_id and bt.disabled_at is null
   where i.hash = $1 and i.used_at is null and i.revoked_at is null and i.expires_at > $2`;
-type Redeemable = Row & { id: string; tenant_id: string; role: Role; inviter_role: Role };
+type Redeemable = Row & {
+  id: string;
+  tenant_id: string;
+  role: Role;
+  inviter_role: Role;
+  inviter_tenant_id: string;
+};
 
 /** The invitation of a link, if it could be redeemed now: asked before anything expensive. */
 export const findRedeemable: Query<{ hash: string; now: number }, Redeemable | undefined> = async (
@@ -125,7 +132,10 @@ export const findRedeemable: Query<{ hash: string; now: number }, Redeemable | u
   args,
 ) => {
   const row = await sql.get<Redeemable>(redeemable, [args.hash, args.now]);
-  return row !== undefined && hasRole(row.inviter_role, row.role) ? row : undefined;
+  if (row === undefined) return undefined;
+  // Could its inviter still give it?
+  const inviter = { role: row.inviter_role, tenant_id: row.inviter_tenant_id };
+  return mayAdminister(inviter, row) ? row : undefined;
 };
 
 export type RedeemArgs = {

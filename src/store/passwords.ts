@@ -7,7 +7,7 @@
 import type { Role } from '../core/roles.ts';
 import { type Action, type Attempt, actionBy, recordAction } from './activity.ts';
 import type { Query, Row, Sql } from './sql.ts';
-import { endSignIns } from './users.ts';
+import { endSignIns, mayAdminister } from './users.ts';
 
 export type CredentialsRow = Row & {
   user_id: string;
@@ -36,16 +36,23 @@ export async function isStillProven(sql: Sql, args: Proven): Promise<boolean> {
   return now?.user_id === args.user_id && now.password === args.password;
 }
 
-/** Whose password a reset link would set now. */
-export const findResetLink: Query<{ hash: string; now: number }, CredentialsRow | undefined> = (
-  sql,
-  args,
-) =>
-  sql.get<CredentialsRow>(
-    `select ${columns} ${joined} and u.id in (select l.user_id from sign_in_links l
-       where l.hash = $1 and l.purpose = 'reset' and l.used_at is null and l.expires_at > $2)`,
+/** Whose password a reset link would set now; it is worth what its maker is worth by then. */
+export const findResetLink: Query<
+  { hash: string; now: number },
+  CredentialsRow | undefined
+> = async (sql, args) => {
+  const link = await sql.get<Row & { user_id: string; role: Role; tenant_id: string }>(
+    `select l.user_id, m.role, m.tenant_id from sign_in_links l
+       join users m on m.id = l.maker_id and m.disabled_at is null
+       join tenants mt on mt.id = m.tenant_id and mt.disabled_at is null
+     where l.hash = $1 and l.purpose = 'reset' and l.used_at is null and l.expires_at > $2`,
     [args.hash, args.now],
   );
+  if (link === undefined) return undefined;
+  const text = `select ${columns} ${joined} and u.id = $1`;
+  const user = await sql.get<CredentialsRow>(text, [link.user_id]);
+  return user !== undefined && mayAdminister(link, user) ? user : undefined;
+};
 
 /** Sets a password; the links and the other sessions of the user end. Gives the ended ones' ids. */
 export async function setPassword(

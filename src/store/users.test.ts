@@ -116,7 +116,8 @@ for (const kind of storeKinds) {
 
     given('of sixty-four resets by one link, one sets its password', async (store, ids) => {
       const change = { ...all, most: 'operator' as const, now: 5 };
-      const link = { ...change, user: 'ada', hash: 'reset', expires_at: 100 };
+      const maker_id = ids.user_id;
+      const link = { ...change, user: 'ada', maker_id, hash: 'reset', expires_at: 100 };
       await store.transact('addResetLink', link);
       const results = await Promise.all(
         Array.from({ length: 64 }, (_, index) =>

@@ -111,16 +111,16 @@ export async function setUserRole(
 /** Makes a link by which this user sets a password, once. Links made before it are void. */
 export async function addResetLink(
   sql: Sql,
-  args: UserChange & { hash: string; expires_at: number },
+  args: UserChange & { maker_id: string; hash: string; expires_at: number },
 ): Promise<UserChangeResult> {
   const found = await lockUser(sql, args);
   if (!found.ok) return found;
   const { row } = found;
   await sql.run("delete from sign_in_links where user_id = $1 and purpose = 'reset'", [row.id]);
   await sql.run(
-    `insert into sign_in_links (hash, user_id, created_at, expires_at, purpose)
-     values ($1, $2, $3, $4, 'reset')`,
-    [args.hash, row.id, args.now, args.expires_at],
+    `insert into sign_in_links (hash, user_id, created_at, expires_at, purpose, maker_id)
+     values ($1, $2, $3, $4, 'reset', $5)`,
+    [args.hash, row.id, args.now, args.expires_at, args.maker_id],
   );
   await recordAction(sql, args.action, { target: `user:${row.id}` });
   return { ok: true, row, changed: 1 };
@@ -140,6 +140,15 @@ export async function endSignIns(
     [user_id, now, kept ?? ''],
   );
   return ended.map(({ id }) => id);
+}
+
+/** May somebody of this role and tenant administer a user of that role and tenant? */
+export function mayAdminister(
+  who: { role: Role; tenant_id: string },
+  whom: { role: Role; tenant_id: string },
+): boolean {
+  const needed = who.tenant_id === whom.tenant_id ? 'tenant-admin' : 'operator';
+  return hasRole(who.role, needed) && hasRole(who.role, whom.role);
 }
 
 type Locked = { ok: true; row: UserRow } | Exclude<UserChangeResult, { ok: true }>;

@@ -20,6 +20,8 @@ import {
 import { ask, everyValue, type Rig, select } from '../../../test/lib/rig.ts';
 import { limits } from '../../contract/limits.ts';
 import { makeToken } from '../../core/token.ts';
+import { findCredentials } from '../../store/passwords.ts';
+import { createSignIns } from '../auth/sign-ins.ts';
 
 const given = (name: string, body: (rig: Rig) => Promise<void>) => test(name, () => onRig(body));
 const other = 'quite another word';
@@ -75,6 +77,14 @@ given('an invitation ends by its time, by being revoked, and with who gave it', 
   const role = { body: { role: 'member' } };
   assert.equal(said(await ask(rig, 'PUT', '/v1/users/admin/role', role)), '200');
   assert.equal(said(await join(rig, given_by, 'above')), '401 invitation_spent');
+
+  await addTenantOf(rig, 'lab');
+  const chief = await addPerson(rig, 'chief', { role: 'operator' });
+  const elsewhere = await invite(rig, { tenant: 'lab', role: 'viewer' }, chief.token);
+  const lower = { body: { role: 'tenant-admin' } };
+  assert.equal(said(await ask(rig, 'PUT', '/v1/users/chief/role', lower)), '200');
+  const outside = '401 invitation_spent';
+  assert.equal(said(await join(rig, elsewhere, 'far')), outside, 'of a tenant that is not theirs');
 
   const second = await addPerson(rig, 'second', { role: 'tenant-admin' });
   const by_disabled = await invite(rig, {}, second.token);
@@ -188,6 +198,33 @@ given('sixty-four guesses at once get no more tries than one after the other', a
   assert.equal(judged.length, limits.sign_in_free_tries);
 });
 
+given('names that are not there cost a hash each, so that time does not tell them', async (rig) => {
+  const answers = await Promise.all(
+    Array.from({ length: 64 }, (_, index) => signIn(rig, `nobody${index}`)),
+  );
+  const hashed = answers.filter((answer) => said(answer) === '401 sign_in_wrong');
+  const room = limits.password_hashes_at_once + limits.password_hashes_waiting;
+  assert.equal(hashed.length, room);
+  const turned_away = answers.filter((answer) => said(answer) === '429 too_many_requests');
+  assert.equal(turned_away.length, 64 - room);
+});
+
+given('a password is hashed anew where the parameters have changed since', async (rig) => {
+  await addPerson(rig, 'grace');
+  const stored = async () =>
+    (await rig.store.read(findCredentials, { name: 'grace' }))?.password ?? '';
+  assert.match(await stored(), /m=64,t=1/);
+  const { proofs } = rig.apiDeps;
+  const cost = { memory_kib: 128, passes: 2 };
+  const signIns = createSignIns({ ...rig.apiDeps, pepper: proofs.pepper, cost });
+  const asked = { name: 'grace', password };
+  const person = await signIns.prove(asked, null, rig.log);
+  assert.match(await stored(), /m=128,t=2/);
+  assert.equal(person.password, await stored());
+  await assert.rejects(signIns.prove({ ...asked, password: other }, null, rig.log));
+  assert.equal(said(await signIn(rig, 'grace')), '204', 'and by the older ones again');
+});
+
 given('a reset link sets one password, once, and ends every session', async (rig) => {
   await addPerson(rig, 'grace');
   const session = cookiesOf(await signIn(rig, 'grace'));
@@ -204,6 +241,15 @@ given('a reset link sets one password, once, and ends every session', async (rig
   assert.equal(said(await browse(rig, 'GET', '/v1/me', session)), '401 sign_in_required');
   assert.equal(said(await signIn(rig, 'grace')), '401 sign_in_wrong');
   assert.equal(said(await signIn(rig, 'grace', other)), '204');
+  const admin = await addPerson(rig, 'admin', { role: 'tenant-admin' });
+  const by = { token: admin.token };
+  const of_admin = secretOf(await ask(rig, 'POST', '/v1/users/grace/reset', by));
+  await ask(rig, 'PUT', '/v1/users/admin/role', { body: { role: 'member' } });
+  assert.equal(
+    said(await reset(of_admin)),
+    '401 reset_link_spent',
+    'worth what its maker is worth',
+  );
   const late = secretOf(await ask(rig, 'POST', '/v1/users/grace/reset'));
   rig.clock.stepWall(limits.reset_link_ms);
   assert.equal(said(await reset(late)), '401 reset_link_spent');

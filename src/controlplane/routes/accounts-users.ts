@@ -74,7 +74,8 @@ export function userRoutes(app: Api, deps: ApiDeps): void {
     const args = changeOf(deps, c, c.req.valid('param').user);
     const token = deps.proofs.makeInvitation(null).reveal();
     const expires_at = args.now + limits.reset_link_ms;
-    const link = { ...args, hash: digest(token), expires_at };
+    const { user_id: maker_id } = c.get('principal');
+    const link = { ...args, maker_id, hash: digest(token), expires_at };
     done(args, await deps.store.transact('addResetLink', link));
     return c.json({ url: `${deps.origin()}/reset#t=${token}`, expires_at }, 201);
   });

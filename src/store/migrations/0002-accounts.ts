@@ -3,7 +3,8 @@
  *
  * `scopes` of a token is null where it is not narrowed, else the scopes with spaces between; `role`
  * is null where it is whatever its user has. `purpose` of a link is `sign-in` or `reset`, and
- * `session_until` the latest end of a session that a sign-in link opens.
+ * `session_until` the latest end of a session that a sign-in link opens. `maker_id` is the admin who
+ * made a reset link.
  */
 export const accounts = {
   version: 2,
@@ -18,6 +19,7 @@ alter table sessions add column client text not null default '';
 alter table sessions add column signed_in_by text not null default 'link';
 alter table sign_in_links add column purpose text not null default 'sign-in';
 alter table sign_in_links add column session_until bigint;
+alter table sign_in_links add column maker_id text;
 
 create unique index users_name on users (name);
 create index users_of_tenant on users (tenant_id, id);
