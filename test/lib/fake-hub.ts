@@ -12,6 +12,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import { testCertificate } from './certificate.ts';
 
 export type HubFaults = {
+  /** Nothing is ever answered. */
+  silent?: boolean;
   /** The whole hub answers so. */
   status?: { code: number; headers?: Record<string, string>; body?: string };
   /** Of file requests only. */
@@ -83,6 +85,7 @@ export async function startFakeHub(options: { tls?: boolean } = {}): Promise<Fak
     const onRequest = (request: IncomingMessage, response: ServerResponse) => {
       const { method = '', url = '', headers } = request;
       hub.requests.push({ origin: name, method, path: url, headers });
+      if (hub.faults.silent) return;
       if (name === 'hub') answerHub(state, request, response);
       else sendContent(state, request, response, fileOf(state, url));
     };
