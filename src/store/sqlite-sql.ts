@@ -36,7 +36,12 @@ export type Session = {
   end(): void;
 };
 
-export type Statements = { connection: Connection; find(text: string): Prepared };
+export type Statements = {
+  connection: Connection;
+  find(text: string): Prepared;
+  /** Compiles the text anew the next time. */
+  forget(text: string): void;
+};
 type Prepared = { statement: Statement; param_count: number };
 
 /** The prepared statements of one connection, so that each text is compiled once. */
@@ -54,33 +59,36 @@ export function cacheStatements(connection: Connection): Statements {
       cached.set(text, prepared);
       return prepared;
     },
+    forget: (text) => void cached.delete(text),
   };
 }
 
 export function openSession(statements: Statements): Session {
   let ended = false;
   let failure: Error | null = null;
-  const attempt = <T>(work: () => T): Promise<T> => {
+  const attempt = <T>(text: string, work: () => T): Promise<T> => {
     if (ended) return rejected(new Error('sql was used after its transaction had ended'));
     if (failure) return rejected(failure);
     try {
       return Promise.resolve(work());
     } catch (error) {
       failure = meaningOf(error, statements.connection);
+      // One that failed while it gave rows would give the same error once more.
+      statements.forget(text);
       return rejected(failure);
     }
   };
   const sql: Sql = {
     all: <T extends Row>(text: string, params: readonly SqlValue[] = []) =>
-      attempt(() => readRows<T>(statements.find(text), params)),
+      attempt(text, () => readRows<T>(statements.find(text), params)),
     get: <T extends Row>(text: string, params: readonly SqlValue[] = []) =>
-      attempt(() => {
+      attempt(text, () => {
         const prepared = statements.find(text);
         const row = prepared.statement.get(...bind(prepared, params));
         return row === undefined ? undefined : ({ ...(row as T) } as T);
       }),
     run: (text, params = []) =>
-      attempt(() => {
+      attempt(text, () => {
         const prepared = statements.find(text);
         return Number(prepared.statement.run(...bind(prepared, params)).changes);
       }),

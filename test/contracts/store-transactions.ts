@@ -49,6 +49,11 @@ export const transactions = {
       args.id,
       args.box_id,
     ]),
+  addBoxAndList: async (sql: Sql, box: Box) =>
+    sql.all<{ id: string }>('insert into boxes (id, label, size) values ($1, $2, 0) returning id', [
+      box.id,
+      box.label ?? null,
+    ]),
   addThenThrow: async (sql: Sql, args: { id: string }): Promise<void> => {
     await addBox(sql, args);
     throw new Error('changed my mind');

@@ -67,6 +67,16 @@ function constraints(given: Given): void {
     assert.equal(twice.code, 'unique');
   });
 
+  test('a statement that failed once works the next time, also where it returns rows', async () => {
+    await given.store.transact('addBoxAndList', { id: 'list-1', label: 'listed' });
+    const error = await failureOf(
+      given.store.transact('addBoxAndList', { id: 'list-2', label: 'listed' }),
+    );
+    assert.deepEqual([error.code, error.constraint], ['unique', 'boxes_label']);
+    const added = await given.store.transact('addBoxAndList', { id: 'list-3' });
+    assert.deepEqual(added, [{ id: 'list-3' }]);
+  });
+
   test('a named check refuses by its name, and a missing value is a check', async () => {
     const error = await failureOf(given.store.transact('addBox', { id: 'c', size: -1 }));
     assert.deepEqual([error.code, error.constraint], ['check', 'boxes_size']);

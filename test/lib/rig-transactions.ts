@@ -1,14 +1,52 @@
 /**
- * The program's transactions, and one more that writes what a test needs and the program has no
- * transaction for yet (other tenants, other roles). The writing worker of a file store imports it.
+ * The program's transactions, and two more: one writes what a test needs and the program has no
+ * transaction for yet (other tenants, other roles), one runs another and fails at its n-th
+ * statement. The writing worker of a file store imports it.
  */
-import type { Sql, SqlValue } from '../../src/store/sql.ts';
+import type { Json, Sql, SqlValue, TransactionTable } from '../../src/store/sql.ts';
 import { transactions as released } from '../../src/store/transactions.ts';
+
+export const injected = 'a fault of the test';
+
+const write = (sql: Sql, args: { text: string; params: SqlValue[] }): Promise<number> =>
+  sql.run(args.text, args.params);
 
 export const transactions = {
   ...released,
-  write: (sql: Sql, args: { text: string; params: SqlValue[] }): Promise<number> =>
-    sql.run(args.text, args.params),
+  write,
+  async failAt(sql: Sql, args: { name: string; args: Json; at: number }): Promise<unknown> {
+    const table: TransactionTable = { ...released, write };
+    const transaction = table[args.name];
+    if (!transaction) throw new Error(`there is no transaction ${args.name}`);
+    const faulty = failing(sql, args.at);
+    try {
+      return await transaction(faulty.sql, args.args as never);
+    } finally {
+      // However the transaction took it.
+      if (faulty.failed()) await Promise.reject(new Error(injected));
+    }
+  },
 };
 
 export type RigTable = typeof transactions;
+
+/** The n-th statement fails, and with it (as the engines have it) all that come after. */
+function failing(sql: Sql, at: number): { sql: Sql; failed(): boolean } {
+  let count = 0;
+  const step = <T>(work: () => Promise<T>): Promise<T> => {
+    count += 1;
+    if (count < at) return work();
+    const refused = Promise.reject(new Error(injected));
+    refused.catch(() => {});
+    return refused;
+  };
+  return {
+    failed: () => count >= at,
+    sql: {
+      ...sql,
+      all: (text, params) => step(() => sql.all(text, params)),
+      get: (text, params) => step(() => sql.get(text, params)),
+      run: (text, params) => step(() => sql.run(text, params)),
+    },
+  };
+}

@@ -30,60 +30,15 @@ import { type Random, seededRandom } from '../../src/lib/random.ts';
 import { digest } from '../../src/lib/secret.ts';
 import { dumpStore } from '../../src/store/dump.ts';
 import type { Engine } from '../../src/store/dump-tables.ts';
-import { openMemoryStore } from '../../src/store/memory.ts';
 import { migrations } from '../../src/store/migrations/index.ts';
-import { openPostgresStore } from '../../src/store/postgres.ts';
-import type { Row, Sql, SqlValue, Store } from '../../src/store/sql.ts';
-import { openSqliteStore } from '../../src/store/sqlite.ts';
+import type { Row, Sql, SqlValue } from '../../src/store/sql.ts';
 import type { EinsoraStore } from '../../src/store/transactions.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
-import { needs } from './parts.ts';
-import { createDatabase } from './postgres.ts';
 import { type Places, rigModels } from './rig-models.ts';
-import { type RigTable, transactions } from './rig-transactions.ts';
+import { openTestStore, type RigStore, type StoreKind, storeKinds } from './test-stores.ts';
 
-export type RigStore = Store<RigTable>;
-export type StoreKind = 'memory' | 'file' | 'postgres';
-/** The stores that tests of this machine run on. */
-export const storeKinds: StoreKind[] = [
-  'memory',
-  'file',
-  ...(needs('postgres').skip === false ? (['postgres'] as const) : []),
-];
+export { openTestStore, type RigStore, type StoreKind, storeKinds };
 export const gib = 2 ** 30;
-
-/** An empty store with the program's schema. */
-export async function openTestStore(
-  kind: StoreKind,
-): Promise<{ store: RigStore; close(): Promise<void> }> {
-  if (kind === 'memory') {
-    const store = openMemoryStore({ transactions });
-    return { store, close: () => store.close() };
-  }
-  const folder = mkdtempSync(join(tmpdir(), 'einsora-rig-'));
-  const remove = () => rmSync(folder, { recursive: true, force: true });
-  if (kind === 'postgres') {
-    const database = await createDatabase();
-    const store = await openPostgresStore({ url: database.url, folder, transactions, log: quiet });
-    return {
-      store,
-      async close() {
-        await store.close();
-        await database.free();
-        remove();
-      },
-    };
-  }
-  const transactions_url = new URL('rig-transactions.ts', import.meta.url).href;
-  const store = await openSqliteStore({ folder, transactions_url, transactions, log: quiet });
-  return {
-    store,
-    async close() {
-      await store.close();
-      remove();
-    },
-  };
-}
 
 export function select<T extends Row>(
   store: Pick<RigStore, 'read'>,
@@ -146,7 +101,6 @@ export function keepingLog(lines: LogLine[], bound: LogFields = {}): Log {
     child: (fields) => keepingLog(lines, { ...bound, ...fields }),
   };
 }
-const quiet = keepingLog([]);
 
 export type Ids = { tenant_id: string; user_id: string };
 

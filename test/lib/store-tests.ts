@@ -6,7 +6,7 @@
  */
 import { describe, test } from 'node:test';
 import { needs } from './parts.ts';
-import { openTestStore, type StoreKind } from './rig.ts';
+import { openTestStore, type StoreKind, storeKinds } from './rig.ts';
 import { beginStory, checkAll, type Story } from './store-model.ts';
 
 type StoryTest = (name: string, body: (story: Story) => Promise<void>) => void;
@@ -16,7 +16,8 @@ export function onEveryStore(
   what: string,
   body: (inStory: StoryTest, kind: StoreKind) => void,
 ): void {
-  for (const kind of ['memory', 'file', 'postgres'] as const) {
+  const missing: StoreKind[] = storeKinds.length === 2 ? ['postgres'] : [];
+  for (const kind of [...storeKinds, ...missing]) {
     const options = kind === 'postgres' ? needs('postgres') : {};
     describe(`${what} on a store in ${kind}`, options, () => {
       const inStory: StoryTest = (name, act) =>
