@@ -3,17 +3,10 @@
  */
 import type { ChangeCursor } from '../store/changes.ts';
 
-/** Later than any id of a workload. */
-const last_id = '~';
-
-/** Before everything from this change on. */
+/** Before everything from this change on, and after all that is below it. */
 export function startAt(change: number): ChangeCursor {
-  return lastOf(change);
-}
-
-/** After all that is below this change. */
-export function lastOf(below: number): ChangeCursor {
-  return { change: below - 1, workload_id: last_id, number: 0 };
+  // Nothing comes before the empty text, whatever the order of letters in a database.
+  return { change, workload_id: '', number: 0 };
 }
 
 export function isAfter(a: ChangeCursor, b: ChangeCursor): boolean {
@@ -28,7 +21,8 @@ export function cursorText({ change, workload_id, number }: ChangeCursor): strin
 
 /** Null for what is no id of ours. */
 export function readCursor(text: string): ChangeCursor | null {
-  const match = /^(\d{1,15})\.([0-9a-z]{26}|~)\.(\d{1,15})$/.exec(text);
-  if (!match?.[1] || !match[2] || !match[3]) return null;
-  return { change: Number(match[1]), workload_id: match[2], number: Number(match[3]) };
+  const match = /^(\d{1,15})\.([0-9a-z]{26})?\.(\d{1,15})$/.exec(text);
+  if (match === null) return null;
+  const [, change, workload_id = '', number] = match;
+  return { change: Number(change), workload_id, number: Number(number) };
 }

@@ -27,7 +27,7 @@ import type { EinsoraStore } from '../store/transactions.ts';
 import type { Principal } from './auth/principal.ts';
 import type { Revocations } from './auth/revocations.ts';
 import type { Changes } from './changes.ts';
-import { cursorText, isAfter, lastOf, readCursor, startAt } from './live-cursor.ts';
+import { cursorText, isAfter, readCursor, startAt } from './live-cursor.ts';
 import { createMachineWatch, type MachineWatch } from './live-machines.ts';
 import { createLiveStream, eventText, type LiveStream } from './live-stream.ts';
 import { eventView } from './workload-views.ts';
@@ -209,7 +209,7 @@ async function tellChanges(context: Context): Promise<void> {
     const args = { after: context.told, below, tenant_id: null, limit: page_rows };
     const rows: ChangeRow[] = await store.read(listChanges, args);
     const last = rows.at(-1);
-    context.told = last === undefined || rows.length < page_rows ? lastOf(below) : cursorOf(last);
+    context.told = last === undefined || rows.length < page_rows ? startAt(below) : cursorOf(last);
     for (const row of rows) {
       let text: string | null = null;
       for (const { principal, stream } of listeners) {
