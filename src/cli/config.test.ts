@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
-import { desktopEnv, loadConfig, packageEnv } from './config.ts';
+import { desktopEnv, loadConfig, packageEnv, sourceSettings } from './config.ts';
 
 const linux = { platform: 'linux', home: '/home/ada' };
 const mac = { platform: 'darwin', home: '/Users/ada' };
@@ -95,4 +95,25 @@ test("the user's own settings lie where the system keeps such", () => {
   const mac = { platform: 'darwin', home: '/Users/ada' };
   const place = '/Users/ada/Library/Application Support/Einsora';
   assert.equal(loadConfig({}, {}, mac).config_dir, place);
+});
+
+test('models come from the hub, and from origins that the operator names', () => {
+  const custom = { hub_url: 'https://huggingface.co', trusted_origins: [], problem: null };
+  assert.deepEqual(sourceSettings({}), custom);
+  assert.deepEqual(sourceSettings({ EINSORA_HUB_URL: '', EINSORA_MODEL_ORIGINS: ' ,' }), custom);
+  const env = {
+    EINSORA_HUB_URL: 'http://Hub.lab:8080/',
+    EINSORA_MODEL_ORIGINS: 'https://a.example, http://10.0.0.7:9000/',
+  };
+  assert.deepEqual(sourceSettings(env), {
+    hub_url: 'http://hub.lab:8080',
+    trusted_origins: ['http://hub.lab:8080', 'https://a.example', 'http://10.0.0.7:9000'],
+    problem: null,
+  });
+  for (const text of ['hub', 'ftp://x', 'https://u:secret@x', 'https://x/path', 'https://x?y']) {
+    const { problem, trusted_origins } = sourceSettings({ EINSORA_MODEL_ORIGINS: text });
+    assert.match(problem ?? '', /is no origin/, text);
+    assert.doesNotMatch(problem ?? '', /secret/);
+    assert.deepEqual(trusted_origins, []);
+  }
 });

@@ -38,3 +38,18 @@ test('a plan over a quota says that a launch would be refused', () => {
   const at = lines.indexOf('Refused:');
   assert.deepEqual(lines.slice(at + 1, at + 3), ['  why  Over it.', '  fix  einsora ls']);
 });
+
+test('a plan says how much is fetched, and whether there is room for it', () => {
+  const download = {
+    ...{ source: 'hf://o/r@0/m.gguf', revision: '0', bytes: 4_100_000_000, file_count: 1 },
+    ...{ free_bytes: 12_300_000_000, is_here: false },
+  };
+  const line = (more: Partial<typeof download> = {}) =>
+    planLines({ ...plan, download: { ...download, ...more } }).find((one) => /^To fetch/.test(one));
+  assert.equal(line(), 'To fetch: 4.1 GB; 12.3 GB free on box1');
+  assert.equal(
+    line({ file_count: 3, free_bytes: 10 }),
+    'To fetch: 4.1 GB in 3 files; 10 B free on box1 (not enough)',
+  );
+  assert.equal(line({ is_here: true }), 'To fetch: nothing, the machine has it');
+});

@@ -156,6 +156,24 @@ test('the command of llama-server has of the newer settings those that it knows'
   );
 });
 
+test('the parts of a split model are shown beside each other, under their own names', () => {
+  const engine = {
+    label: 'x',
+    dialect: 'llama-server' as const,
+    program: ['x'],
+    mounts: [],
+    flags: [],
+  };
+  const part = (number: number) => `/models/m-0000${number}-of-00002.gguf`;
+  const split = { ...order, model_path: part(1), model_parts: [part(2)] };
+  const { argv, mounts } = engineCommand(engine, split);
+  assert.equal(argv[2], '/model/m-00001-of-00002.gguf');
+  assert.deepEqual(mounts, [
+    { source: part(1), target: '/model/m-00001-of-00002.gguf', writable: false },
+    { source: part(2), target: '/model/m-00002-of-00002.gguf', writable: false },
+  ]);
+});
+
 test('settings follow what was asked, and stay inside the memory cap', () => {
   const asked = (more: Partial<EngineOrder['spec']>, trained: number | null = null) =>
     settingsFor({ ...order, spec: { ...order.spec, ...more }, trained_context: trained });
