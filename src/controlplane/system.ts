@@ -34,6 +34,7 @@ import { createController } from './controller.ts';
 import { createFairUses } from './fair-uses.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { createLive } from './live.ts';
+import { startLoopWatch } from './loop-watch.ts';
 import { createMachineViews } from './machine-views.ts';
 import { openModels } from './models.ts';
 import { openStore, prepareFolder, shownDatabase } from './open-store.ts';
@@ -184,6 +185,7 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
   const chores = [
     startHousekeeping({ store, clock, log }),
     startRecheck({ store, clock, log, revocations }),
+    startLoopWatch({ clock, log }),
   ];
   async function stop(): Promise<void> {
     await live.close();

@@ -19,6 +19,7 @@ const exclusive_imports: Record<string, readonly string[]> = {
     'src/store/sqlite.ts',
     'src/store/sqlite-worker.ts',
     'bench/store-bare-worker.ts', // what the store is measured against
+    'bench/admit-bare-worker.ts', // and what launches are
   ],
   pg: ['src/store/postgres.ts'],
   'node:child_process': ['src/lib/exec.ts'],
