@@ -71,3 +71,12 @@ test('killing a group that is gone is no error', () => {
 test('signals have names', () => {
   assert.deepEqual([signalName(9), signalName(15), signalName(999)], ['SIGKILL', 'SIGTERM', null]);
 });
+
+test('what is given stands on stdin, and one that does not read it ends all the same', async () => {
+  const read = await exec('cat', [], { timeout_ms: 5000, input: 'a secret\n' });
+  assert.deepEqual([read.code, read.stdout], [0, 'a secret\n']);
+  const deaf = await exec('true', [], { timeout_ms: 5000, input: 'x'.repeat(1024 * 1024) });
+  assert.deepEqual([deaf.outcome, deaf.code], ['exited', 0]);
+  const none = await exec('cat', [], { timeout_ms: 5000 });
+  assert.deepEqual([none.code, none.stdout], [0, '']);
+});

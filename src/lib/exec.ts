@@ -1,7 +1,7 @@
 /**
  * The only spawner of processes.
  *
- * Invariants: stdin is closed; each command has a deadline, an output cap and a process group of
+ * Invariants: stdin is closed, or ends with what was given; each command has a deadline, an output cap and a process group of
  * its own, and the whole group is killed at the deadline or on abort; a command that cannot be
  * started is a value (`failed`), not an exception. The environment is given, never inherited by
  * accident.
@@ -14,6 +14,8 @@ export type ExecOptions = {
   env?: Record<string, string>;
   cwd?: string;
   timeout_ms: number;
+  /** What stdin holds, such as a secret that must not stand in the arguments. */
+  input?: string;
   output_limit_bytes?: number;
   signal?: AbortSignal;
   clock?: Clock;
@@ -39,11 +41,13 @@ export function exec(command: string, args: string[], options: ExecOptions): Pro
     const err: Captured = { chunks: [], bytes: 0 };
     let outcome: ExecResult['outcome'] = 'exited';
     const child = spawn(command, args, {
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
       detached: true,
       env: { LC_ALL: 'C', ...options.env },
       ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
     });
+    child.stdin?.on('error', () => {}); // it ended without reading all: its own choice
+    child.stdin?.end(options.input);
     const stop = (why: 'timeout' | 'aborted') => {
       outcome = why;
       killGroup(child.pid, 'SIGKILL');

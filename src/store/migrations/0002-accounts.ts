@@ -2,8 +2,8 @@
  * Accounts: passwords, invitations, tokens that are narrower than their user.
  *
  * `scopes` of a token is null where it is not narrowed, else the scopes with spaces between; `role`
- * is null where it is whatever its user has. `purpose` of a link is `sign-in` or `reset`, and
- * `session_until` the latest end of a session that a sign-in link opens. `maker_id` is the admin who
+ * is null where it is whatever its user has. `purpose` of a link is `sign-in` or `reset`;
+ * `session_until` is the latest end of a session that a sign-in link opens, `maker_id` the admin who
  * made a reset link.
  */
 export const accounts = {
