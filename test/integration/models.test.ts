@@ -9,7 +9,7 @@ import { after, before, beforeEach, test } from 'node:test';
 import type { ModelFile } from '../../src/contract/model-files.ts';
 import type { Workload } from '../../src/contract/workloads.ts';
 import { type FakeHub, sha256, startFakeHub } from '../lib/fake-hub.ts';
-import { ggufFile } from '../lib/gguf-writer.ts';
+import { entry, ggufFile } from '../lib/gguf-writer.ts';
 import { successorModel, writeKnownAnswerModel } from '../lib/known-answer.ts';
 import { needs } from '../lib/parts.ts';
 import {
@@ -72,6 +72,24 @@ beforeEach(() => {
 function otherModel(name: string): Buffer {
   const words = sentence.split(' ').map((word, index) => (index === 0 ? word : `▁${word}`));
   return ggufFile(successorModel({ name, words, ends: true, width: 384, blocks: 1 }));
+}
+
+/** The same answers in two parts, as large models come. */
+function splitModel(): Buffer[] {
+  const words = sentence.split(' ').map((word, index) => (index === 0 ? word : `▁${word}`));
+  const whole = successorModel({ name: 'split', words, ends: true, width: 384, blocks: 1 });
+  const half = Math.ceil(whole.tensors.length / 2);
+  return [0, 1].map((index) => {
+    const split = [
+      entry.u16('split.no', index),
+      entry.u16('split.count', 2),
+      entry.i32('split.tensors.count', whole.tensors.length),
+    ];
+    return ggufFile({
+      entries: index === 0 ? [...whole.entries, ...split] : split,
+      tensors: whole.tensors.slice(index * half, (index + 1) * half),
+    });
+  });
 }
 
 function running(): Program {
@@ -248,3 +266,15 @@ test(
     assert.deepEqual(partials(), []);
   },
 );
+
+test('a model in parts is fetched whole, and the engine reads all of it', real, async () => {
+  for (const [index, part] of splitModel().entries()) {
+    hub.put('einsora/split', `big/big-F32-0000${index + 1}-of-00002.gguf`, part);
+  }
+  const launched = await cli('launch', 'endpoint', 'hf://einsora/split:F32');
+  assert.equal(launched.code, 0, launched.stderr);
+  assert.match(launched.stderr, /^To fetch: 2\.\d MB in 2 files/m);
+  const said = await cli('chat', 'big-f32', 'Who?');
+  assert.equal(said.stdout, `${sentence}\n`, said.stderr);
+  assert.equal((await cli('rm', 'big-f32')).code, 0);
+});
