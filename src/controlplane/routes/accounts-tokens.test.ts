@@ -176,6 +176,11 @@ given('a repeat with the same Idempotency-Key shows the same token', async (rig)
   const first = await ask(rig, 'POST', '/v1/tokens', how);
   const again = await ask(rig, 'POST', '/v1/tokens', how);
   assert.deepEqual([again.status, again.body.token], [201, first.body.token]);
+  const { proofs } = rig.apiDeps;
+  rig.apiDeps.proofs = { ...proofs, makeApiToken: () => proofs.makeApiToken(null) };
+  const under_another_pepper = await ask(rig, 'POST', '/v1/tokens', how);
+  assert.equal(said(under_another_pepper), '409 idempotency_key_reused', 'none that does not work');
+  rig.apiDeps.proofs = proofs;
   await rig.store.transact('forgetIdempotencyKeys', { before: Number.MAX_SAFE_INTEGER });
   assert.equal(said(await ask(rig, 'POST', '/v1/tokens', how)), '409 idempotency_key_reused');
 });

@@ -21,7 +21,7 @@ import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import type { Principal } from '../auth/principal.ts';
 import { readIdCursor, within } from './accounts-users.ts';
-import { refuseDerivedAgain } from './keys.ts';
+import { refuseAnother, refuseDerivedAgain } from './keys.ts';
 import { idempotencyOf, unwrap } from './workloads.ts';
 
 const usual_rows = 50;
@@ -48,6 +48,7 @@ export function tokenRoutes(app: Api, deps: ApiDeps): void {
     if (!made.ok) {
       throw new EinsoraError(made.code, { limit: limits.tokens_per_user, what: 'tokens' });
     }
+    refuseAnother(made.row, token);
     return c.json({ ...tokenView(made.row), token }, 201);
   });
 

@@ -37,6 +37,7 @@ export function keyRoutes(app: Api, deps: ApiDeps): void {
     });
     const result = unwrap(await create.catch(refuseDerivedAgain));
     if (!result.ok) throw new EinsoraError('not_found', { what: `endpoint ${workload}` });
+    refuseAnother(result.row, key);
     return c.json({ ...keyView(result.row), key }, 201);
   });
 
@@ -55,6 +56,14 @@ export function keyRoutes(app: Api, deps: ApiDeps): void {
     if (count === 0) throw new EinsoraError('not_found', { what: `key ${key_id}` });
     return c.body(null, 204);
   });
+}
+
+/**
+ * A repeat derives the secret once more, and under another pepper (a lost file, another control
+ * plane) another one: it must not be shown as the one that was made.
+ */
+export function refuseAnother(row: { last_four: string }, secret: string): void {
+  if (!secret.endsWith(row.last_four)) throw new EinsoraError('idempotency_key_reused');
 }
 
 /**
