@@ -1,10 +1,10 @@
 /**
  * The only spawner of processes.
  *
- * Invariants: stdin is closed, or ends with what was given; each command has a deadline, an output cap and a process group of
- * its own, and the whole group is killed at the deadline or on abort; a command that cannot be
- * started is a value (`failed`), not an exception. The environment is given, never inherited by
- * accident.
+ * Invariants: stdin is closed, or ends with what was given; each command has a deadline, an output
+ * cap and a process group of its own, and the whole group is killed at the deadline or on abort; a
+ * command that cannot be started is a value (`failed`), not an exception. The environment is given,
+ * never inherited by accident.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';

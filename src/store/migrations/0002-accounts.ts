@@ -3,8 +3,8 @@
  *
  * `scopes` of a token is null where it is not narrowed, else the scopes with spaces between; `role`
  * is null where it is whatever its user has. `purpose` of a link is `sign-in` or `reset`;
- * `session_until` is the latest end of a session that a sign-in link opens, `maker_id` the admin who
- * made a reset link.
+ * `session_until` is the latest end of a session that a sign-in link opens, `maker_id` the admin
+ * who made a reset link.
  */
 export const accounts = {
   version: 2,
