@@ -90,7 +90,8 @@ export function sourceSettings(env: Environment = process.env): SourceSettings {
   const texts = [named ?? '', ...listed].filter((text) => text !== '');
   const bad = texts.find((text) => !/^https?:\/\/[^/?#@]+\/?$/.test(text) || !URL.canParse(text));
   if (bad !== undefined) {
-    const problem = `${bad.replace(/\/\/[^/]*@/, '//')} is no origin such as https://models.example`;
+    const shown = bad.replace(/\/\/[^/]*@/, '//');
+    const problem = `${shown} is no origin such as https://models.example`;
     return { hub_url: custom_hub, trusted_origins: [], problem };
   }
   const trusted_origins = texts.map((text) => new URL(text).origin);

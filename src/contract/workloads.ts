@@ -23,7 +23,9 @@ export const launchSchema = z
       .min(1)
       .max(limits.model_chars)
       .optional()
-      .openapi({ description: 'A catalog name, hf://owner/repo, an https URL, a file:// URL, or a path.' }),
+      .openapi({
+        description: 'A catalog name, hf://owner/repo, an https or file URL, or a path.',
+      }),
     model_params: z
       .strictObject({
         context_length: z.int().min(16).max(1_048_576).optional(),

@@ -29,8 +29,8 @@ export type SpecResult = {
 };
 
 /**
- * `fileBytes` gives the size of a local file, or null where there is none; `remote` is what a hub or
- * a server said of the model.
+ * `fileBytes` gives the size of a local file, or null where there is none; `remote` is what a hub
+ * or a server said of the model.
  */
 export function completeSpec(
   asked: Launch,

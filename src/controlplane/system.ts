@@ -155,6 +155,7 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
     ...{ store, clock, log, presence, machines, queue },
     uses: createFairUses({ store, clock, log }),
     placed: () => sync.wake(),
+    written: () => changes.settledBelow(),
   });
   // The one place outside the command line that starts an agent: Solo's own machine (ADR-0016).
   const { startLocalAgent } = await import('../agent/local-agent.ts');
