@@ -15,6 +15,8 @@ const tenants = 20;
 export type PassFigures = {
   first_pass_ms: number;
   passes_ms: number[];
+  /** Of the main thread, for each pass: what it costs where others take turns on the processor. */
+  cpu_ms: number;
   longest_slice_ms: number;
   waiting: number;
   placed: number;
@@ -33,10 +35,13 @@ export async function benchPasses(
     const first = await controller.pass();
     const placed = first.placed + (await fillUp(filled, controller, size.waiting));
     const passes: PassFacts[] = [];
+    const cpu = process.threadCpuUsage();
     for (let count = 0; count < size.passes; count += 1) passes.push(await controller.pass());
+    const { user, system } = process.threadCpuUsage(cpu);
     return {
       first_pass_ms: first.busy_ms,
       passes_ms: passes.map((one) => one.busy_ms),
+      cpu_ms: (user + system) / 1000 / size.passes,
       longest_slice_ms: Math.max(...passes.map((one) => one.longest_slice_ms)),
       waiting: passes.at(-1)?.waiting ?? 0,
       placed,

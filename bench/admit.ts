@@ -44,6 +44,7 @@ export async function bench({ quick }: { quick: boolean }) {
     const keys = {
       pass_10k_ms: quick ? null : rounded(median(passes.passes_ms)),
       pass_ms: passes.passes_ms.map(rounded),
+      pass_cpu_ms: rounded(passes.cpu_ms),
       first_pass_ms: rounded(passes.first_pass_ms),
       longest_slice_ms: rounded(passes.longest_slice_ms),
       waiting: passes.waiting,

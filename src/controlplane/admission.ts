@@ -7,7 +7,7 @@
  * not asked again.
  */
 import { type Ask, classKey, parseAsk, weightOf } from '../core/ask.ts';
-import { fairOrder, type Use, type Waiting } from '../core/fair-share.ts';
+import { createFairLines, type Use, type Waiting } from '../core/fair-share.ts';
 import {
   createPlacementIndex,
   type Group,
@@ -93,15 +93,15 @@ export async function decideAll(
 }
 
 async function inOrder({ waiting, uses }: Snapshot, asks: Asks, slices: Slices): Promise<Turn[]> {
-  const entries: Turn[] = [];
+  const lines = createFairLines<Turn>(uses);
   for (const row of waiting) {
     const ask = asks.of(row.ask);
     const { id, tenant_id, creator_id, created_at } = row;
-    entries.push({ id, tenant_id, creator_id, created_at, weight: weightOf(ask), row, ask });
+    lines.add({ id, tenant_id, creator_id, created_at, weight: weightOf(ask), row, ask });
     if (slices.isOver()) await slices.rest();
   }
   const turns: Turn[] = [];
-  for (const turn of fairOrder(entries, uses)) {
+  for (const turn of lines.order()) {
     turns.push(turn);
     if (slices.isOver()) await slices.rest();
   }

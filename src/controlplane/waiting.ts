@@ -10,7 +10,7 @@ import type { EinsoraStore } from '../store/transactions.ts';
 
 export type Waitlist = { read(now: number, slices: Slices): Promise<WaitingRow[]> };
 
-const page_rows = 250;
+const page_rows = 150;
 /** What comes after these is looked at once some of them are placed. */
 const waiting_limit = 50_000;
 

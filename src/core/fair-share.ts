@@ -31,13 +31,39 @@ export function decayed(weighted_s: number, age_ms: number): number {
   return weighted_s * 0.5 ** (Math.max(0, age_ms) / half_life_ms);
 }
 
-/** The order, one after the other, so that whoever walks it can rest between. */
+/** Everybody's lines, filled one by one and then walked: whoever does either can rest between. */
+export type FairLines<W> = { add(one: W): void; order(): Generator<W> };
+
+export function createFairLines<W extends Waiting>(uses: readonly Use[]): FairLines<W> {
+  const tenants = new Map<string, Map<string, W[]>>();
+  return {
+    add(one) {
+      let users = tenants.get(one.tenant_id);
+      if (users === undefined) {
+        users = new Map();
+        tenants.set(one.tenant_id, users);
+      }
+      const own = users.get(one.creator_id);
+      if (own === undefined) users.set(one.creator_id, [one]);
+      else own.push(one);
+    },
+    order: () => orderOf(linesOf(tenants, uses)),
+  };
+}
+
+/** The order of all at once. */
 export function* fairOrder<W extends Waiting>(
   waiting: Iterable<W>,
   uses: readonly Use[],
 ): Generator<W> {
+  const lines = createFairLines<W>(uses);
+  for (const one of waiting) lines.add(one);
+  yield* lines.order();
+}
+
+function* orderOf<W extends Waiting>(lines: Line<W>[]): Generator<W> {
   const tenants = createHeap<Line<W>>(comesFirst);
-  for (const tenant of linesOf(waiting, uses)) tenants.push(tenant);
+  for (const tenant of lines) tenants.push(tenant);
   for (let line = tenants.pop(); line !== undefined; line = tenants.pop()) {
     const user = line.users.pop();
     const next = user?.own[user.next];
@@ -63,18 +89,11 @@ type UserLine<W> = Standing & { own: W[]; next: number };
 type Line<W> = Standing & { users: Heap<UserLine<W>> };
 
 /** One line for each tenant, in it one for each user, each with its own, oldest first. */
-function linesOf<W extends Waiting>(waiting: Iterable<W>, uses: readonly Use[]): Line<W>[] {
-  const tenants = new Map<string, Map<string, W[]>>();
-  for (const one of waiting) {
-    let users = tenants.get(one.tenant_id);
-    if (users === undefined) {
-      users = new Map();
-      tenants.set(one.tenant_id, users);
-    }
-    const own = users.get(one.creator_id);
-    if (own === undefined) users.set(one.creator_id, [one]);
-    else own.push(one);
-  }
+function linesOf<W extends Waiting>(
+  tenants: ReadonlyMap<string, ReadonlyMap<string, W[]>>,
+  uses: readonly Use[],
+): Line<W>[] {
+  const used = sumsOf(uses);
   const lines: Line<W>[] = [];
   for (const [tenant_id, users] of tenants) {
     const lineUsers = createHeap<UserLine<W>>(comesFirst);
@@ -82,15 +101,25 @@ function linesOf<W extends Waiting>(waiting: Iterable<W>, uses: readonly Use[]):
       sortByAge(own);
       const [head] = own;
       if (head === undefined) continue;
-      const used = (use: Use) => use.tenant_id === tenant_id && use.user_id === user_id;
-      lineUsers.push({ used_s: sum(uses.filter(used)), head, own, next: 0 });
+      const used_s = used.get(`${tenant_id} ${user_id}`) ?? 0;
+      lineUsers.push({ used_s, head, own, next: 0 });
     }
     const head = lineUsers.peek()?.head;
     if (head === undefined) continue;
-    const used_s = sum(uses.filter((use) => use.tenant_id === tenant_id));
-    lines.push({ used_s, head, users: lineUsers });
+    lines.push({ used_s: used.get(tenant_id) ?? 0, head, users: lineUsers });
   }
   return lines;
+}
+
+/** Of each tenant, and of each of its users. */
+function sumsOf(uses: readonly Use[]): Map<string, number> {
+  const sums = new Map<string, number>();
+  for (const { tenant_id, user_id, weighted_s } of uses) {
+    for (const key of [tenant_id, `${tenant_id} ${user_id}`]) {
+      sums.set(key, (sums.get(key) ?? 0) + weighted_s);
+    }
+  }
+  return sums;
 }
 
 /** The store gives them by age already: then this only looks. */
@@ -101,10 +130,6 @@ function sortByAge(own: Waiting[]): void {
       return;
     }
   }
-}
-
-function sum(uses: readonly Use[]): number {
-  return uses.reduce((total, use) => total + use.weighted_s, 0);
 }
 
 function comesFirst(a: Standing, b: Standing): boolean {
