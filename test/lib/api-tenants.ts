@@ -16,7 +16,7 @@ type Asked = {
   principal: Principal | null;
   path: string;
   init: { method: string; headers: Record<string, string>; body?: string };
-  /** All that the caller said. */
+  /** All that the caller said in it. */
   sent: string;
 };
 
@@ -37,20 +37,73 @@ const tables: Record<string, string> = {
 const secret_names = ['hf-token', 'other'];
 
 export async function createTenants(rig: Rig) {
+  const { tenants, principals, follow } = await invite(rig);
+  rig.startController();
+  const agents = await Promise.all(tenants.map((tenant) => startAgent(rig, tenant.machine_id)));
+  for (const tenant of tenants) {
+    const { token } =
+      principals.find((one) => one.tenant === tenant.id && one.role === 'tenant-admin') ?? rig;
+    await furnish(rig, token, tenant.mark);
+  }
+  const things = await openThings(rig);
+  // What a tenant's own people once said may come back to them: it stands in their activity.
+  const said = new Map<string, Set<string>>();
+  const telling = /[0-7][0-9a-hjkmnp-tv-z]{25}|zq[abc]/g;
+  // An operator names things of every tenant.
+  const markOf = (who: Principal | null) =>
+    who?.role === 'operator' ? '' : (tenants.find(({ id }) => id === who?.tenant)?.mark ?? '');
+  return {
+    /** What could tell of a tenant: ids, and the marks in names. */
+    telling,
+
+    hasSaid: (tenant: string, found: string) => said.get(tenant)?.has(found) === true,
+
+    async ownerOf(found: string): Promise<string | null> {
+      const marked = tenants.find(({ mark }) => mark === found);
+      return marked?.id ?? things.ownerOf(found);
+    },
+
+    resolve(asked: Ask): Asked {
+      const principal = principals[asked.who] ?? null;
+      const whole = resolve(asked, principal, markOf(principal), things.target);
+      if (principal === null) return whole;
+      const known = said.get(principal.tenant) ?? new Set();
+      said.set(principal.tenant, known);
+      for (const found of whole.sent.match(telling) ?? []) known.add(found);
+      return whole;
+    },
+
+    /** Whoever lost the right to ask is followed by another like them. */
+    async learn(asked: Asked, status: number, text: string): Promise<void> {
+      const { principal } = asked;
+      if (status < 300) await things.look();
+      if (status !== 401 || principal === null || !text.includes('sign_in_required')) return;
+      await follow(principal);
+      await things.look();
+    },
+
+    /** Lets controller and agents do what they have to. */
+    async work(): Promise<void> {
+      await settle();
+      for (const agent of agents) await agent.work();
+      await settle();
+    },
+  };
+}
+
+/** The tenants with their machines, and one user for each role in each. */
+async function invite(rig: Rig) {
   const { store, random, clock } = rig;
   const newId = () => makeId(clock.now(), random.bytes(10));
   const tenants: Tenant[] = [];
   const principals: Principal[] = [];
-  const people = new Map<Principal, number>();
-  const made = { users: 0 };
-
+  let users = 0;
   async function addPrincipal(tenant: Tenant, role: Role): Promise<Principal> {
-    made.users += 1;
-    const name = `user${made.users}-${tenant.mark}`;
+    users += 1;
+    const name = `user${users}-${tenant.mark}`;
     const { token } = await addUser(store, random, { tenant_id: tenant.id, name, role });
     return { name, tenant: tenant.id, role, token };
   }
-
   for (const mark of ['zqa', 'zqb', 'zqc']) {
     const first = mark === 'zqa';
     const id = first ? rig.ids.tenant_id : newId();
@@ -63,19 +116,28 @@ export async function createTenants(rig: Rig) {
     const tenant = { id, mark, machine_id };
     tenants.push(tenant);
     for (const role of first ? roles : roles.filter((one) => one !== 'operator')) {
-      const principal = await addPrincipal(tenant, role);
-      people.set(principal, principals.length);
-      principals.push(principal);
+      principals.push(await addPrincipal(tenant, role));
     }
   }
-  rig.startController();
-  const agents = await Promise.all(tenants.map((tenant) => startAgent(rig, tenant.machine_id)));
+  return {
+    ...{ tenants, principals },
+    async follow(principal: Principal): Promise<void> {
+      const tenant = tenants.find(({ id }) => id === principal.tenant);
+      const place = principals.indexOf(principal);
+      if (tenant === undefined || place < 0) return;
+      principals[place] = await addPrincipal(tenant, principal.role);
+    },
+  };
+}
 
-  for (const tenant of tenants) {
-    const { token } =
-      principals.find((one) => one.tenant === tenant.id && one.role === 'tenant-admin') ?? rig;
-    await furnish(rig, token, tenant.mark);
-  }
+type Target = (
+  name: string,
+  pick: Ask['picks'][number] | undefined,
+  who: Principal | null,
+) => string;
+
+/** What is there, and whose it is. */
+async function openThings({ store }: Rig) {
   const owners = new Map<string, string>();
   const things = new Map<string, { id: string; tenant_id: string }[]>();
   async function look(): Promise<void> {
@@ -86,81 +148,53 @@ export async function createTenants(rig: Rig) {
     }
   }
   await look();
-
-  function target(name: string, pick: Ask['picks'][number] | undefined, who: Principal | null) {
+  const target: Target = (name, pick, who) => {
     if (pick?.text != null) return pick.text;
     if (name === 'secret') return secret_names[(pick?.pick ?? 0) % secret_names.length] ?? '';
     const all = things.get(name) ?? [];
     const own = all.filter(({ tenant_id }) => tenant_id === who?.tenant);
     const from = pick?.own === true ? own : all;
     return from[(pick?.pick ?? 0) % Math.max(1, from.length)]?.id ?? `nothing-${pick?.pick}`;
-  }
-
+  };
   return {
-    /** What could tell of a tenant: ids, and the marks in names. */
-    telling: /[0-7][0-9a-hjkmnp-tv-z]{25}|zq[abc]/g,
-
+    ...{ look, target },
     async ownerOf(found: string): Promise<string | null> {
-      const marked = tenants.find(({ mark }) => mark === found);
-      if (marked !== undefined) return marked.id;
       if (!owners.has(found)) await look();
       return owners.get(found) ?? null;
     },
+  };
+}
 
-    resolve(asked: Ask): Asked {
-      const { method, path } = routes[asked.route];
-      const principal = principals[asked.who] ?? null;
-      let next = 0;
-      const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
-        const text = target(name, asked.picks[next], principal);
-        next += 1;
-        return encodeURIComponent(text.toWellFormed());
-      });
-      const query = new URLSearchParams(
-        Object.entries(asked.query).map(([name, text]): [string, string] => {
-          const [, whose, pick, what = ''] = /^@(own|any):(\d+):(\w+)$/.exec(text) ?? [];
-          if (whose === undefined) return [name, text];
-          const chosen = { pick: Number(pick), own: whose === 'own', text: null };
-          return [name, target(what, chosen, principal)];
-        }),
-      ).toString();
-      const body = bodyOf(asked, tenants.find(({ id }) => id === principal?.tenant)?.mark ?? 'zqa');
-      const headers: Record<string, string> = {};
-      if (principal !== null) headers.authorization = `Bearer ${principal.token}`;
-      if (body !== undefined) headers['content-type'] = 'application/json';
-      for (const [name, text] of Object.entries(asked.headers)) {
-        // What a header cannot hold never leaves a client.
-        headers[name] = text.replace(/[^\x20-\x7e]/g, '').trim();
-      }
-      const init = { method: method.toUpperCase(), headers };
-      return {
-        principal,
-        path: query === '' ? filled : `${filled}?${query}`,
-        init: body === undefined || method === 'get' ? init : { ...init, body },
-        sent: `${decodeURIComponent(filled)} ${query} ${body} ${JSON.stringify(headers)}`,
-      };
-    },
-
-    /** Whoever lost the right to ask is followed by another like them. */
-    async learn(asked: Asked, status: number, text: string): Promise<void> {
-      const { principal } = asked;
-      if (status < 300) await look();
-      if (status !== 401 || principal === null || !text.includes('sign_in_required')) return;
-      const tenant = tenants.find(({ id }) => id === principal.tenant);
-      const place = people.get(principal);
-      if (tenant === undefined || place === undefined) return;
-      const follower = await addPrincipal(tenant, principal.role);
-      people.set(follower, place);
-      principals[place] = follower;
-      await look();
-    },
-
-    /** Lets controller and agents do what they have to. */
-    async work(): Promise<void> {
-      await settle();
-      for (const agent of agents) await agent.work();
-      await settle();
-    },
+function resolve(asked: Ask, principal: Principal | null, mark: string, target: Target): Asked {
+  const { method, path } = routes[asked.route];
+  let next = 0;
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const text = target(name, asked.picks[next], principal);
+    next += 1;
+    return encodeURIComponent(text.toWellFormed());
+  });
+  const query = new URLSearchParams(
+    Object.entries(asked.query).map(([name, text]): [string, string] => {
+      const [, whose, pick, what = ''] = /^@(own|any):(\d+):(\w+)$/.exec(text) ?? [];
+      if (whose === undefined) return [name, text];
+      const chosen = { pick: Number(pick), own: whose === 'own', text: null };
+      return [name, target(what, chosen, principal)];
+    }),
+  ).toString();
+  const body = bodyOf(asked, mark);
+  const headers: Record<string, string> = {};
+  if (principal !== null) headers.authorization = `Bearer ${principal.token}`;
+  if (body !== undefined) headers['content-type'] = 'application/json';
+  for (const [name, text] of Object.entries(asked.headers)) {
+    // What a header cannot hold never leaves a client.
+    headers[name] = text.replace(/[^\x20-\x7e]/g, '').trim();
+  }
+  const init = { method: method.toUpperCase(), headers };
+  return {
+    principal,
+    path: query === '' ? filled : `${filled}?${query}`,
+    init: body === undefined || method === 'get' ? init : { ...init, body },
+    sent: `${decodeURIComponent(filled)} ${query} ${body} ${JSON.stringify(headers)}`,
   };
 }
 
