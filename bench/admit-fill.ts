@@ -147,6 +147,8 @@ export async function openController({ store }: Filled): Promise<Controller> {
     clock: systemClock,
     uses: async () => [],
     placed: () => {},
+    written: () => 0,
+    written: () => (looks += 1),
   });
   await controller.stop();
   return controller;
