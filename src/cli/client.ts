@@ -72,12 +72,29 @@ export function openClient(context: Context) {
   };
 }
 
-/** Calls the API at a place without being signed in. */
-export function openStranger(context: Context, url: string) {
-  return createCaller(context, { url, token: null, context: null, is_local: false });
+/**
+ * Calls the API at a place without being signed in. `mark`: the cookie by which it is known there
+ * as one that signed in before, which guessers of its name cannot slow; it may be given a new one.
+ */
+export function openStranger(context: Context, url: string, mark: string | null) {
+  let cookie = mark;
+  const { call } = createCaller(context, { url, token: null, context: null, is_local: false });
+  const onCookies = (cookies: string[]) => {
+    cookie = cookies.find((one) => one.startsWith('einsora_known_')) ?? cookie;
+  };
+  return {
+    call: <T>(method: string, path: string, options: CallOptions = {}) =>
+      call<T>(method, path, { ...options, cookie, onCookies }),
+    mark: () => cookie,
+  };
 }
 
-type CallOptions = { body?: unknown; once?: boolean };
+type CallOptions = {
+  body?: unknown;
+  once?: boolean;
+  cookie?: string | null;
+  onCookies?: (cookies: string[]) => void;
+};
 
 function createCaller(context: Context, place: Connection | Stranger) {
   const { url: base, token } = place;
@@ -108,14 +125,15 @@ function createCaller(context: Context, place: Connection | Stranger) {
     };
     if (options.body !== undefined) headers['content-type'] = 'application/json';
     if (options.once) headers['idempotency-key'] = newKey(context);
+    if (options.cookie) headers.cookie = options.cookie;
     const body = options.body === undefined ? undefined : JSON.stringify(options.body);
     try {
-      return readAnswer<T>(
-        await attempt(method, path, headers, body).catch((error: unknown) => {
-          if (!isBroken(error)) throw error;
-          return attempt(method, path, headers, body);
-        }),
-      );
+      const answer = await attempt(method, path, headers, body).catch((error: unknown) => {
+        if (!isBroken(error)) throw error;
+        return attempt(method, path, headers, body);
+      });
+      options.onCookies?.(answer.cookies);
+      return readAnswer<T>(answer);
     } catch (error) {
       throw explain(context, place, error);
     }

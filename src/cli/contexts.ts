@@ -18,6 +18,8 @@ export type StoredContext = {
   token: string;
   token_id: string;
   expires_at: number | null;
+  /** By which signing in again is known there (ADR-0028). */
+  mark: string | null;
 };
 export type Contexts = { current: string | null; contexts: Record<string, StoredContext> };
 

@@ -15,7 +15,13 @@ export type HttpRequest = {
   signal?: AbortSignal;
 };
 
-export type HttpAnswer = { status: number; request_id: string | null; text: string };
+export type HttpAnswer = {
+  status: number;
+  request_id: string | null;
+  /** The cookies that it sets, without their attributes. */
+  cookies: string[];
+  text: string;
+};
 
 const body_limit_bytes = 64 * 1024 * 1024;
 
@@ -42,6 +48,7 @@ export async function sendRequest(options: HttpRequest): Promise<HttpAnswer> {
   return {
     status: response.statusCode ?? 0,
     request_id: requestIdOf(response),
+    cookies: (response.headers['set-cookie'] ?? []).map((cookie) => cookie.split(';')[0] ?? ''),
     text: await readText(response),
   };
 }

@@ -148,6 +148,16 @@ test('logging out revokes the token; signing in anew revokes the one before', as
   assert.deepEqual([none.code, /data folder/.test(none.stderr)], [2, true]);
 });
 
+test('guessers of a name do not slow the command line that signed in before', async () => {
+  await addPerson(rig, 'grace');
+  assert.equal((await login('grace', ['--context', 'lab'])).code, 0);
+  for (let tries = 0; tries < 8; tries += 1) await logIn(rig, 'grace', 'a wrong password');
+  const stranger = await login('grace', ['--context', 'other']);
+  assert.deepEqual([stranger.code, /sign_in_slow/.test(stranger.stderr)], [5, true]);
+  const again = await login('grace', ['--context', 'lab']);
+  assert.equal(again.code, 0, again.stderr);
+});
+
 test('a context whose token ended says how to sign in there again', async () => {
   await addPerson(rig, 'grace');
   await login('grace', ['--context', 'lab']);

@@ -33,31 +33,39 @@ export async function login(context: Context, options: LoginOptions): Promise<nu
   const url = urlFor(context, options.url ?? typed.invitation?.url);
   const name = options.name ?? (await askName(context));
   const password = typed.password ?? (await askPassword(context, typed.invitation !== null));
-  const { call } = openStranger(context, url);
+  const as = checkContextName(context.config.context_name ?? nameOf(url));
+  const before = readContexts(context.config).contexts[as];
+  const is_again = before?.url === url && before.user === name;
+  const stranger = openStranger(context, url, is_again ? (before.mark ?? null) : null);
   if (typed.invitation !== null) {
     const { token } = typed.invitation;
     const body = { token, name, password: password.reveal() };
-    await call<unknown>('POST', '/v1/join', { body });
+    await stranger.call<unknown>('POST', '/v1/join', { body });
     say(context, `Welcome, ${oneLine(name)}.`);
   }
   const token_name = `einsora on ${hostname()}`.slice(0, 63);
   const body = { name, password: password.reveal(), token_name };
-  const made = await call<NewApiToken>('POST', '/v1/login', { body });
-  const as = checkContextName(context.config.context_name ?? nameOf(url));
-  return keep(context, options, { as, url, made });
+  const made = await stranger.call<NewApiToken>('POST', '/v1/login', { body });
+  const replaced = is_again ? before.token_id : null;
+  return keep(context, options, { as, url, made, mark: stranger.mark(), replaced });
 }
 
 /** Remembers the token, as the context that is used from now on. */
 async function keep(
   context: Context,
   options: JsonOption,
-  found: { as: string; url: string; made: NewApiToken },
+  found: {
+    as: string;
+    url: string;
+    made: NewApiToken;
+    mark: string | null;
+    replaced: string | null;
+  },
 ): Promise<number> {
-  const { as, url, made } = found;
+  const { as, url, made, mark, replaced } = found;
   const { token, id, user, expires_at } = made;
-  const before = readContexts(context.config).contexts[as];
   const { config } = context;
-  const stored = { url, user, tenant: '', token, token_id: id, expires_at };
+  const stored = { url, user, token, token_id: id, expires_at, mark };
   const remember = (tenant: string) =>
     changeContexts(config, (was) => ({
       current: as,
@@ -68,10 +76,8 @@ async function keep(
   const client = openClient(signed_in);
   const me = await client.call<Me>('GET', '/v1/me');
   remember(me.tenant);
-  if (before?.url === url && before.user === user) {
-    // The token that this one takes the place of: nobody knows it any more.
-    await client.call<null>('DELETE', `/v1/tokens/${before.token_id}`).catch(() => null);
-  }
+  // The token that this one takes the place of: nobody knows it any more.
+  if (replaced !== null) await client.call('DELETE', `/v1/tokens/${replaced}`).catch(() => null);
   if (options.json) {
     printJson(context, { context: as, url, user, tenant: me.tenant, role: me.role, expires_at });
     return exitCode('ok');

@@ -17,6 +17,7 @@ import { actionOf, attemptOf } from '../action.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import { headersOf, refuseOtherSite } from '../auth/principal.ts';
+import { giveMark, markOf } from '../cookies.ts';
 
 /** `countLink` throws where too many links were tried. */
 export function joinRoutes(app: Api, deps: ApiDeps, countLink: () => void): void {
@@ -25,7 +26,7 @@ export function joinRoutes(app: Api, deps: ApiDeps, countLink: () => void): void
   app.openapi(routes.logIn, async (c) => {
     refuseOtherSite(headersOf(c));
     const { name, password, token_name = 'command line' } = c.req.valid('json');
-    const person = await signIns.prove({ name, password }, null, c.env.facts.log);
+    const person = await signIns.prove({ name, password }, markOf(deps, c), c.env.facts.log);
     const token = deps.proofs.makeApiToken(null).reveal();
     const attempt = attemptOf(deps, c, 'token');
     const made = await store.transact('logIn', {
@@ -39,6 +40,7 @@ export function joinRoutes(app: Api, deps: ApiDeps, countLink: () => void): void
     if (!made.ok) {
       throw new EinsoraError(made.code, { limit: limits.tokens_per_user, what: 'tokens' });
     }
+    giveMark(deps, c, name);
     return c.json({ ...tokenView(made.row), token }, 201);
   });
 
@@ -57,6 +59,7 @@ export function joinRoutes(app: Api, deps: ApiDeps, countLink: () => void): void
     const args = { hash, user_id, name, password: sealed, now, attempt };
     const made = await store.transact('redeemInvitation', args);
     if (!made.ok) throw new EinsoraError(made.code, { name });
+    giveMark(deps, c, name);
     return c.json(userView(made.row), 201);
   });
 
@@ -74,6 +77,7 @@ export function joinRoutes(app: Api, deps: ApiDeps, countLink: () => void): void
     const done = await store.transact('resetPassword', { hash, password: sealed, now, attempt });
     if (done === null) throw new EinsoraError('reset_link_spent');
     deps.revocations.tell({ user_id: done.user_id });
+    giveMark(deps, c, user.user_name);
     return c.body(null, 204);
   });
 }

@@ -13,7 +13,8 @@ import { findUser } from '../../store/users.ts';
 import { actionOf, attemptOf } from '../action.ts';
 import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
-import { cookieOf, headersOf, refuseOtherSite } from '../auth/principal.ts';
+import { headersOf, refuseOtherSite } from '../auth/principal.ts';
+import { giveMark, markOf, setCookie } from '../cookies.ts';
 import { openApiDocument } from '../openapi.ts';
 import { joinRoutes, passwordRoutes } from './accounts-join.ts';
 
@@ -32,9 +33,7 @@ export function accountRoutes(app: Api, deps: ApiDeps): void {
         ? await byLink(deps, c, asked.token, countLink)
         : await byPassword(deps, c, asked);
     setCookie(c, deps.cookieName(), cookie.reveal(), limits.session_ms);
-    if ('name' in asked) {
-      setCookie(c, markName(deps), deps.signIns.markOf(asked.name), limits.known_browser_ms);
-    }
+    if ('name' in asked) giveMark(deps, c, asked.name);
     return c.body(null, 204);
   });
 
@@ -88,8 +87,7 @@ async function byPassword(
   c: Context<ApiEnv>,
   asked: { name: string; password: string },
 ): Promise<Secret> {
-  const mark = cookieOf(headersOf(c), markName(deps));
-  const person = await deps.signIns.prove(asked, mark, c.env.facts.log);
+  const person = await deps.signIns.prove(asked, markOf(deps, c), c.env.facts.log);
   const cookie = deps.proofs.makeCookie();
   const attempt = attemptOf(deps, c, 'session');
   const { user_id, user_name, tenant_id, password } = person;
@@ -104,16 +102,6 @@ async function byPassword(
   });
   if (ok === 0) throw new EinsoraError('sign_in_wrong');
   return cookie;
-}
-
-/** The cookie by which a browser is told that signed in before (auth/tries.ts). */
-function markName(deps: ApiDeps): string {
-  return deps.cookieName().replace('session', 'known');
-}
-
-function setCookie(c: Context<ApiEnv>, name: string, value: string, age_ms: number): void {
-  const attributes = `Path=/; Max-Age=${Math.floor(age_ms / 1000)}; HttpOnly; SameSite=Strict`;
-  c.header('set-cookie', `${name}=${value}; ${attributes}`, { append: true });
 }
 
 /** What the client calls itself, for the list of sessions. */
