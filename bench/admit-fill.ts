@@ -148,7 +148,6 @@ export async function openController({ store }: Filled): Promise<Controller> {
     uses: async () => [],
     placed: () => {},
     written: () => 0,
-    written: () => (looks += 1),
   });
   await controller.stop();
   return controller;

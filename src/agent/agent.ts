@@ -238,13 +238,13 @@ async function exchange(
     if (done.signal.aborted) return;
     took_news = true;
     await clock.sleep(settle_ms, done.signal);
-    if (!done.signal.aborted) poll.abort();
+    if (!done.signal.aborted) poll.abort('there is news');
   };
   const waiting = waitForNews();
   try {
     return await reply;
   } finally {
-    done.abort();
+    done.abort('answered');
     await waiting;
     // What the news stood for is in no report yet.
     if (took_news && !poll.signal.aborted) news.notify();

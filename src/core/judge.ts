@@ -170,9 +170,12 @@ function endedByItself(
   return { event: 'replace', code, details, extra, set: { attempts, not_before } };
 }
 
+/** No back-off lasts longer. */
+export const back_off_limit_ms = 60_000;
+
 /** 1 s after the first attempt, then four times as long each time. */
 export function backOff_ms(attempts: number): number {
-  return 1000 * 4 ** (attempts - 1);
+  return Math.min(back_off_limit_ms, 1000 * 4 ** (attempts - 1));
 }
 
 function reasonOf(reported: Reported): ReasonCode {

@@ -12,6 +12,9 @@ export type Signal = {
   wait(clock: Clock, ms: number, stop?: AbortSignal): Promise<void>;
 };
 
+/** The reason of an abort that nobody reads: without one, an error with its stack is made. */
+const over = 'over';
+
 export function createSignal(): Signal {
   let pending = false;
   let wake: (() => void) | null = null;
@@ -23,7 +26,7 @@ export function createSignal(): Signal {
     async wait(clock, ms, stop) {
       if (!pending) {
         const woken = new AbortController();
-        const abort = () => woken.abort();
+        const abort = () => woken.abort(over);
         wake = abort;
         stop?.addEventListener('abort', abort, { once: true });
         if (!stop?.aborted) await clock.sleep(ms, woken.signal);

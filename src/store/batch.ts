@@ -141,13 +141,21 @@ export type Settled<T> = { ok: true; value: T } | { ok: false; error: unknown };
 export async function settleOnSql<T>(work: () => Promise<T>): Promise<Settled<T>> {
   await null;
   return new Promise((resolve) => {
-    const fail = (error: unknown) => resolve({ ok: false, error });
+    let is_settled = false;
+    const settle = (settled: Settled<T>) => {
+      is_settled = true;
+      resolve(settled);
+    };
+    const fail = (error: unknown) => settle({ ok: false, error });
     try {
-      Promise.resolve(work()).then((value) => resolve({ ok: true, value }), fail);
+      Promise.resolve(work()).then((value) => settle({ ok: true, value }), fail);
     } catch (error) {
       fail(error);
     }
-    process.nextTick(() => fail(new Error('it waited for something other than sql')));
+    process.nextTick(() => {
+      // An error is costly to make, and seldom needed here.
+      if (!is_settled) fail(new Error('it waited for something other than sql'));
+    });
   });
 }
 

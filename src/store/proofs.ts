@@ -17,8 +17,10 @@ export async function proveRunning(
   sql: Sql,
   args: Instant & { proofs: MachineProof[] },
 ): Promise<Watched> {
+  const steady = await steadyOf(sql, args);
   for (const { machine_id, mono } of args.proofs) {
-    await proveMachine(sql, machine_id, await steadyOf(sql, { now: args.now, mono }));
+    const ago_ms = args.mono === undefined ? 0 : Math.floor(args.mono) - Math.floor(mono);
+    await proveMachine(sql, machine_id, steady - Math.max(0, ago_ms));
   }
   return watchLedgerClock(sql, args);
 }

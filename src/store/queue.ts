@@ -6,6 +6,7 @@
  * changes within a reason (who holds a machine, how much is free) is told by the controller and
  * never written; one that changed meanwhile is passed over, the others are queued.
  */
+import { back_off_limit_ms } from '../core/judge.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
 import type { Query, Row, Sql } from './sql.ts';
@@ -58,9 +59,10 @@ export const listWaiting: Query<WaitingPage, (Row & { id: string; revision: numb
 ) =>
   sql.all(
     `select id, revision from workloads
-     where state in ('pending', 'queued') and not_before <= $1 and id > $2
+     where state in ('pending', 'queued') and id > $2
+       and (not_before <= $1 or not_before > $4)
      order by id limit $3`,
-    [args.now, args.after, args.limit],
+    [args.now, args.after, args.limit, args.now + back_off_limit_ms],
   );
 
 /** Some of what waits, in full. */
@@ -74,12 +76,16 @@ export const readWaiting: Query<{ ids: string[] }, WaitingRow[]> = async (sql, a
         args.ids,
       );
 
-/** When the next workload that backs off may be decided, or null. */
+/**
+ * When the next workload that backs off may be decided, or null. What is further away than any
+ * back-off lasts was reckoned before the wall clock stepped back: it waits no longer.
+ */
 export const nextAttempt: Query<{ now: number }, number | null> = async (sql, args) => {
   const row = await sql.get<Row & { at: number | null }>(
     `select min(not_before) as at from workloads
-     where state in ('pending', 'queued') and not_before > $1`,
-    [args.now],
+     where state in ('pending', 'queued') and not_before > $1
+       and not_before <= $2`,
+    [args.now, args.now + back_off_limit_ms],
   );
   return row?.at ?? null;
 };

@@ -279,7 +279,13 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     startController() {
       const placed = () => sync.wake();
       const parts = { store: einsora, clock, log, presence, machines, queue, uses };
-      const made = createController({ ...parts, placed });
+      // A test writes past the control plane, so each look at the store counts.
+      let looks = 0;
+      const written = () => {
+        looks += 1;
+        return looks;
+      };
+      const made = createController({ ...parts, placed, written });
       controllers.push(made);
       return made;
     },

@@ -2,14 +2,15 @@
  * The control plane of a story: the program's own sync, controller, accounting and housekeeping
  * over the database, in one process that can be killed anywhere and comes back.
  *
- * Invariants: put together as `system.ts` does it, and serving only once that is done; what it is
- * given goes through its life; a start that fails ends the process.
+ * Invariants: put together as `system.ts` does it (without fair share, which orders and decides
+ * nothing else), and serving only once that is done; what it is given goes through its life; a
+ * start that fails ends the process.
  */
 import { createPresence } from '../../src/backends/agent/presence.ts';
 import { createSync, type SyncHandler } from '../../src/backends/agent/sync.ts';
 import { startAccounting } from '../../src/controlplane/accounting.ts';
+import { numberChanges } from '../../src/controlplane/changes.ts';
 import { createController } from '../../src/controlplane/controller.ts';
-import { createFairUses } from '../../src/controlplane/fair-uses.ts';
 import { startHousekeeping } from '../../src/controlplane/housekeeping.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
@@ -59,7 +60,8 @@ async function serve(
   connections: ControlPlane['connections'],
 ): Promise<ControlPlane> {
   const clock = clockOf(host, life);
-  const store = database.open(life);
+  const changes = await numberChanges(database.open(life));
+  const { store } = changes;
   const log = story.log(host.name);
   const presence = createPresence(clock);
   const sync = createSync({ store, clock, log, presence, changed: () => controller.wake() });
@@ -67,8 +69,9 @@ async function serve(
   const machines = createMachineViews({ store, presence });
   const controller = createController({
     ...{ store, clock, log, presence, machines, queue: createQueueView() },
-    uses: createFairUses({ store, clock, log }),
+    uses: async () => [],
     placed: () => sync.wake(),
+    written: () => changes.settledBelow(),
   });
   const housekeeping = startHousekeeping({ store, clock, log });
   return {

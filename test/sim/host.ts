@@ -1,7 +1,7 @@
 /**
  * A computer of the story: its two clocks, its sleep, its boots.
  *
- * Invariants: the wall clock steps when told and runs on while the host is suspended; the monotonic
+ * Invariants: times are whole milliseconds; the wall clock steps when told and runs on while the host is suspended; the monotonic
  * clock and all timers stand still then, as they do on Linux; both go on over a reboot here, for no
  * process lives to compare them.
  */
@@ -35,7 +35,7 @@ export function createHost(time: VirtualTime, name: string): Host {
   const monotonic = () => (suspended_since ?? time.now()) - slept;
 
   function after(ms: number, fire: () => void): Cancel {
-    const due = monotonic() + Math.max(0, ms);
+    const due = monotonic() + Math.ceil(Math.max(0, ms));
     let cancel: Cancel = () => {};
     let is_off = false;
     const arm = () => {

@@ -16,26 +16,31 @@ export type Watch = {
   exec(text: string): void;
 };
 
+/** Proofs of running are written twice a minute and change nothing else. */
+const of_runs = 'wanted, observed, ready_at, ended_at, removed_at, machine_id';
+const of_machines = 'generation, agent_epoch, cpu_millis, tenant_id, sharing';
 const triggers = [
-  ['workloads', 'w', 'id'],
-  ['runs', 'w', 'workload_id'],
-  ['runs', 'm', 'machine_id'],
-  ['holds', 'w', 'workload_id'],
-  ['holds', 'm', 'machine_id'],
-  ['machines', 'm', 'id'],
-  ['workload_events', 'w', 'workload_id'],
+  ['workloads', 'w', 'id', ''],
+  ['runs', 'w', 'workload_id', of_runs],
+  ['runs', 'm', 'machine_id', of_runs],
+  ['holds', 'w', 'workload_id', ''],
+  ['holds', 'm', 'machine_id', ''],
+  ['machines', 'm', 'id', of_machines],
+  ['workload_events', 'w', 'workload_id', ''],
+  ['ledger', 'w', 'workload_id', ''],
 ] as const;
 
 export function watchDatabase(connection: Connection): Watch {
   connection.exec('create temp table touched (kind text, id text, primary key (kind, id))');
-  for (const [table, kind, column] of triggers) {
-    for (const [event, row] of [
-      ['insert', 'new'],
-      ['update', 'new'],
-      ['delete', 'old'],
+  for (const [table, kind, column, columns] of triggers) {
+    const update = columns === '' ? 'update' : `update of ${columns}`;
+    for (const [event, row, name] of [
+      ['insert', 'new', 'insert'],
+      [update, 'new', 'update'],
+      ['delete', 'old', 'delete'],
     ]) {
       connection.exec(
-        `create temp trigger touched_${table}_${kind}_${event} after ${event} on main.${table} begin
+        `create temp trigger touched_${table}_${kind}_${name} after ${event} on main.${table} begin
            insert or ignore into touched values ('${kind}', ${row}.${column});
          end`,
       );

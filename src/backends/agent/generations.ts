@@ -19,7 +19,7 @@ export type Generations = {
   identity(): Promise<{ store_uuid: string; store_epoch: number }>;
 };
 
-const believed_ms = 5000;
+const believed_ms = 10_000;
 const page_rows = 1000;
 
 type Deps = { store: EinsoraStore; clock: Clock };
