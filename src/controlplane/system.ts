@@ -183,11 +183,7 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
     wakeAgents: () => sync.wake(),
   });
   const sealing = activity.start();
-  const chores = [
-    startHousekeeping({ store, clock, log }),
-    startRecheck({ store, clock, log, revocations }),
-    startLoopWatch({ clock, log }),
-  ];
+  const chores = startChores({ store, clock, log, revocations });
   async function stop(): Promise<void> {
     await live.close();
     await listening?.close();
@@ -205,6 +201,11 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
     throw error;
   }
   return { url: url(), ipv6: listening.ipv6, agent: local.agent, stop };
+}
+
+/** What goes on by itself beside the requests. */
+function startChores(deps: Parameters<typeof startRecheck>[0]) {
+  return [startHousekeeping(deps), startRecheck(deps), startLoopWatch(deps)];
 }
 
 /** What is sealed: the tenants' secrets, and the activity log. */

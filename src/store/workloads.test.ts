@@ -36,7 +36,9 @@ onEveryStore('workloads', (inStory) => {
       ...Array.from({ length: 11 }, (_, index) => `chat-${index + 2}`),
     ]);
   });
+});
 
+onEveryStore('the life of workloads', (inStory) => {
   inStory('names of another tenant are none of ours', async (story) => {
     await addTenant(story.store, 'other', 'other-tenant');
     assert.equal(await launch(story, 'chat'), 'chat');
