@@ -147,6 +147,7 @@ export async function openController({ store }: Filled): Promise<Controller> {
     clock: systemClock,
     uses: async () => [],
     placed: () => {},
+    written: () => 0,
   });
   await controller.stop();
   return controller;

@@ -83,7 +83,9 @@ onEveryStore('the life of workloads', (inStory) => {
     await reportRun(story, run, 'removed');
     assert.equal((await workloadsOf(story.store))[0]?.state, 'deleted');
   });
+});
 
+onEveryStore('stops, starts and pages', (inStory) => {
   inStory('a stop of what never ran needs no proof', async (story) => {
     await launch(story, 'chat');
     assert.equal(await change(story, 'stopWorkload', 'chat'), 'stopped');
