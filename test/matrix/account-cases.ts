@@ -58,9 +58,9 @@ async function link(world: World, purpose: string): Promise<string> {
   const now = world.rig.clock.now();
   const { user_id } = await someUser(world, { place: world.home, person: world.operator });
   await world.write(
-    `insert into sign_in_links (hash, user_id, created_at, expires_at, purpose)
-     values ($1, $2, $3, $4, $5)`,
-    [digest(token), user_id, now, now + hour_ms, purpose],
+    `insert into sign_in_links (hash, user_id, created_at, expires_at, purpose, maker_id)
+     values ($1, $2, $3, $4, $5, $6)`,
+    [digest(token), user_id, now, now + hour_ms, purpose, world.operator.user_id],
   );
   return token;
 }
