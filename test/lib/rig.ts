@@ -245,16 +245,13 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     ...{ store: einsora, clock, log, presence, models: models.modelSync },
     changed: wakeController,
   });
-  const machines = createMachineViews({ store: einsora, presence });
-  const queue = createQueueView();
+  const shown = await rigViews(shared, presence);
+  const { machines, queue, live } = shown;
   const uses = async () => [];
   const proofs = createProofs(shared);
-  const revocations = createRevocations(clock);
-  const changes = await numberChanges(einsora);
-  const live = createLive({ store: einsora, changes, presence, revocations, clock, log });
   const apiDeps: ApiDeps = {
     ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
-    ...{ machines, queue, live, revocations, proofs, ...models, secrets },
+    ...{ ...shown, proofs, ...models, secrets },
     activity: openActivityLog({ ...shared, store_uuid: 'rig' }),
     signIns: createSignIns({
       ...{ store: einsora, clock, random, pepper: proofs.pepper },
@@ -296,6 +293,20 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
       await opened.close();
       rmSync(folder, { recursive: true, force: true });
     },
+  };
+}
+
+type Shared = { store: EinsoraStore; clock: FakeClock; log: Log };
+
+/** What shows machines, the queue and news, and who is told when a proof ends. */
+async function rigViews({ store, clock, log }: Shared, presence: Presence) {
+  const revocations = createRevocations(clock);
+  const changes = await numberChanges(store);
+  return {
+    machines: createMachineViews({ store, presence }),
+    queue: createQueueView(),
+    live: createLive({ store, changes, presence, revocations, clock, log }),
+    revocations,
   };
 }
 
