@@ -276,13 +276,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     startController() {
       const placed = () => sync.wake();
       const parts = { store: einsora, clock, log, presence, machines, queue, uses };
-      // A test writes past the control plane, so each look at the store counts.
-      let looks = 0;
-      const written = () => {
-        looks += 1;
-        return looks;
-      };
-      const made = createController({ ...parts, placed, written });
+      const made = createController({ ...parts, placed, written: counter() });
       controllers.push(made);
       return made;
     },
@@ -293,6 +287,15 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
       await opened.close();
       rmSync(folder, { recursive: true, force: true });
     },
+  };
+}
+
+/** A test writes past the control plane, so each look at the store counts. */
+function counter(): () => number {
+  let looks = 0;
+  return () => {
+    looks += 1;
+    return looks;
   };
 }
 
