@@ -1,6 +1,6 @@
 /**
- * What the store's bench runs, in the store and in the bare worker alike: a launch in three
- * statements.
+ * What the store's bench runs, on both engines, in the store and in its bare peers alike: a launch
+ * in three statements.
  */
 import type { Migration } from '../src/store/migrate.ts';
 import type { Sql } from '../src/store/sql.ts';
@@ -11,15 +11,15 @@ export const schema = `
 create table launches (
   id text primary key,
   state text not null,
-  created_at integer not null
-) strict;
+  created_at bigint not null
+);
 create table launch_events (
   launch_id text not null references launches (id),
-  number integer not null,
-  at integer not null,
+  number bigint not null,
+  at bigint not null,
   primary key (launch_id, number)
-) strict;
-create table counters (id integer primary key, generation integer not null) strict;
+);
+create table counters (id integer primary key, generation bigint not null);
 insert into counters values (1, 0);
 `;
 

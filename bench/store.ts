@@ -1,58 +1,95 @@
 /**
- * How many durable launches the store takes, beside the disk's own fsync and a bare worker.
+ * How many durable launches the store takes, beside the disk's own fsync and
+ * bare peers.
  *
  * Each figure is of calls that resolved, so of transactions that are on disk. `ratio_sqlite` is the
- * store against a worker that batches alike and checks nothing (1 is as fast; both at 64 callers,
- * the two taking turns, the median of each).
+ * store against a worker that batches alike and checks nothing, `ratio_postgres` against a client
+ * that does (1 is as fast; both at 64 callers, the two taking turns, the median of each).
  */
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { Worker } from 'node:worker_threads';
 import { systemClock } from '../src/lib/clock.ts';
-import { openSqliteStore } from '../src/store/sqlite.ts';
-import { type Launch, transactions } from './store-transactions.ts';
+import { findPostgres, startCluster } from '../test/lib/postgres.ts';
+import {
+  openBare,
+  openBareOnPostgres,
+  openStore,
+  openStoreOnPostgres,
+  type Target,
+} from './store-targets.ts';
 
-type Target = { launch(args: Launch): Promise<unknown>; close(): Promise<void> };
 type Measured = { per_s: number; loop_delay_p99_ms: number };
+type Pace = { ms: number; rounds: number };
 
 export async function bench({ quick }: { quick: boolean }) {
   const folder = mkdtempSync(join(tmpdir(), 'einsora-bench-'));
-  const ms = quick ? 700 : 3000;
-  const rounds = quick ? 3 : 5;
+  const pace = { ms: quick ? 700 : 3000, rounds: quick ? 3 : 5 };
   try {
     const fsync_ms = measureFsync(join(folder, 'fsync'));
-    const store = await openStore(folder);
-    const bare = await openBare(join(folder, 'bare.db'));
-    await measure(store, 64, 300);
-    await measure(bare, 64, 300);
-    const alone = await measure(store, 1, ms);
-    const sixteen = await measure(store, 16, ms);
-    const stores: Measured[] = [];
-    const bares: Measured[] = [];
-    for (let round = 0; round < rounds; round += 1) {
-      stores.push(await measure(store, 64, ms));
-      bares.push(await measure(bare, 64, ms));
-    }
-    await store.close();
-    await bare.close();
-    const store_per_s = median(stores.map((one) => one.per_s));
-    const bare_per_s = median(bares.map((one) => one.per_s));
+    const sqlite = await compare(await openStore(folder), await openBare(folder), pace);
+    const postgres = await onPostgres(folder, pace);
+    const loop_delays = [sqlite.loop_delay_p99_ms, postgres?.loop_delay_p99_ms ?? 0];
     return {
       fsync_ms,
-      commits_per_s_sqlite: Math.round(alone.per_s),
-      launches_per_s_sqlite_16: Math.round(sixteen.per_s),
-      launches_per_s_sqlite: Math.round(store_per_s),
-      launches_per_s_bare: Math.round(bare_per_s),
-      ratio_sqlite: rounded(store_per_s / bare_per_s),
-      loop_delay_p99_ms: rounded(median(stores.map((one) => one.loop_delay_p99_ms))),
-      launches_per_s_postgres: null,
-      ratio_postgres: null,
+      commits_per_s_sqlite: sqlite.alone_per_s,
+      launches_per_s_sqlite_16: sqlite.sixteen_per_s,
+      launches_per_s_sqlite: sqlite.store_per_s,
+      launches_per_s_bare: sqlite.bare_per_s,
+      ratio_sqlite: sqlite.ratio,
+      spread_sqlite: sqlite.spread,
+      commits_per_s_postgres: postgres?.alone_per_s ?? null,
+      launches_per_s_postgres_16: postgres?.sixteen_per_s ?? null,
+      launches_per_s_postgres: postgres?.store_per_s ?? null,
+      launches_per_s_bare_postgres: postgres?.bare_per_s ?? null,
+      ratio_postgres: postgres?.ratio ?? null,
+      spread_postgres: postgres?.spread ?? null,
+      loop_delay_p99_ms: Math.max(...loop_delays),
     };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** Null where the machine has no Postgres, or only root to run it. */
+async function onPostgres(folder: string, pace: Pace) {
+  if (findPostgres() === null) return null;
+  const server = await startCluster({ durable: true });
+  try {
+    const store = await openStoreOnPostgres(server.folder, folder);
+    return await compare(store, await openBareOnPostgres(server.folder), pace);
+  } finally {
+    await server.stop();
+  }
+}
+
+/** The store and its bare peer in turns. Closes both. */
+async function compare(store: Target, bare: Target, { ms, rounds }: Pace) {
+  await measure(store, 64, 300);
+  await measure(bare, 64, 300);
+  const alone = await measure(store, 1, ms);
+  const sixteen = await measure(store, 16, ms);
+  const stores: Measured[] = [];
+  const bares: Measured[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    stores.push(await measure(store, 64, ms));
+    bares.push(await measure(bare, 64, ms));
+  }
+  await store.close();
+  await bare.close();
+  const per_s = (all: Measured[]) => median(all.map((one) => one.per_s));
+  const spread = (all: Measured[]) =>
+    [Math.min, Math.max].map((end) => Math.round(end(...all.map((one) => one.per_s))));
+  return {
+    alone_per_s: Math.round(alone.per_s),
+    sixteen_per_s: Math.round(sixteen.per_s),
+    store_per_s: Math.round(per_s(stores)),
+    bare_per_s: Math.round(per_s(bares)),
+    ratio: rounded(per_s(stores) / per_s(bares)),
+    spread: { store: spread(stores), bare: spread(bares) },
+    loop_delay_p99_ms: rounded(median(stores.map((one) => one.loop_delay_p99_ms))),
+  };
 }
 
 let next_id = 0;
@@ -76,54 +113,6 @@ async function measure(target: Target, callers: number, ms: number): Promise<Mea
   delay.disable();
   const p99_ms = delay.percentile(99) / 1e6 - resolution;
   return { per_s: (done * 1000) / elapsed, loop_delay_p99_ms: Math.max(0, p99_ms) };
-}
-
-async function openStore(folder: string): Promise<Target> {
-  const transactions_url = new URL('./store-transactions.ts', import.meta.url).href;
-  const store = await openSqliteStore({ folder, transactions_url, transactions });
-  return { launch: (args) => store.transact('launch', args), close: store.close };
-}
-
-/** Batches as the store does: what is asked for while one batch is under way makes the next. */
-async function openBare(path: string): Promise<Target> {
-  const worker = new Worker(new URL('./store-bare-worker.ts', import.meta.url), {
-    workerData: { path },
-  });
-  type Call = { args: Launch; resolve: (value: unknown) => void };
-  let waiting: Call[] = [];
-  let under_way: Call[] = [];
-  let due = false;
-  const ready = Promise.withResolvers<void>();
-  const flushSoon = () => {
-    if (due || under_way.length > 0 || waiting.length === 0) return;
-    due = true;
-    queueMicrotask(() => process.nextTick(flush));
-  };
-  const flush = () => {
-    due = false;
-    under_way = waiting;
-    waiting = [];
-    worker.postMessage(under_way.map((call) => call.args));
-  };
-  worker.on('message', (answers: unknown[] | 'ready') => {
-    if (answers === 'ready') return ready.resolve();
-    for (const [index, call] of under_way.entries()) call.resolve(answers[index]);
-    under_way = [];
-    flushSoon();
-  });
-  await ready.promise;
-  return {
-    launch: (args) =>
-      new Promise((resolve) => {
-        waiting.push({ args, resolve });
-        flushSoon();
-      }),
-    close: () =>
-      new Promise((resolve) => {
-        worker.once('exit', () => resolve());
-        worker.postMessage('close');
-      }),
-  };
 }
 
 /** The median time to have 4 KiB more on this disk. */

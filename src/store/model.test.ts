@@ -11,7 +11,7 @@ import { anyCommands, newModel, type Real } from '../../test/lib/store-commands.
 import { beginStory, checkAll } from '../../test/lib/store-model.ts';
 
 const runs: Record<StoreKind, number> = { memory: 50, file: 4, postgres: 6 };
-const seed = Number(process.env.EINSORA_MODEL_SEED ?? '20261130');
+const seed = 20_261_130;
 
 /** Runs commands on a new store, and gives all that is in it afterwards. */
 async function play(kind: StoreKind, commands: Iterable<fc.AsyncCommand<never, never>>) {

@@ -21,7 +21,7 @@ const exclusive_imports: Record<string, readonly string[]> = {
     'bench/store-bare-worker.ts', // what the store is measured against
     'bench/admit-bare-worker.ts', // and what launches are
   ],
-  pg: ['src/store/postgres.ts'],
+  pg: ['src/store/postgres.ts', 'bench/store-bare-postgres.ts'],
   'node:child_process': ['src/lib/exec.ts'],
 };
 const clocks = ['src/lib/clock.ts', 'src/lib/random.ts'];
@@ -104,7 +104,7 @@ function sizes(source: Source): Problem[] {
   );
   const functions = functionsOf(source)
     // A describe block is a list of tests, each a function of its own that is counted.
-    .filter((one) => one.name !== 'describe' && one.lines > function_lines)
+    .filter((one) => !/^(?:describe|onEveryStore)$/.test(one.name) && one.lines > function_lines)
     .map((one) => ({
       path,
       line: one.line,
