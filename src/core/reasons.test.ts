@@ -35,7 +35,7 @@ test('every sentence is one, and reads well with its details filled in', () => {
 
 test('a fix needs no detail but the name and those of its sentence, or a path', () => {
   const of_sources = ['url', 'page', 'origin', 'example', 'repo', 'file', 'hub', 'host'];
-  const also = ['name', 'path', 'data_dir', 'suggestion', ...of_sources];
+  const also = ['name', 'list', 'path', 'data_dir', 'suggestion', ...of_sources];
   for (const code of codes) {
     const known = [...places(reasons[code].sentence), ...also];
     for (const name of places(reasons[code].fix)) assert.ok(known.includes(name), code);
@@ -46,6 +46,8 @@ test('a fix without its details still says what to put there', () => {
   assert.match(fixOf('engine_exited', {}) ?? '', /<name>/);
   assert.match(fixOf('engine_exited', { name: 'chat' }) ?? '', /einsora logs chat$/);
   assert.equal(fixOf('forbidden'), null);
+  assert.equal(fixOf('not_found', { what: 'workload x' }), 'bin/einsora ls');
+  assert.equal(fixOf('not_found', { list: 'users ls' }), 'bin/einsora users ls');
 });
 
 test('details are put in as they are, braces and dollars too', () => {

@@ -18,7 +18,8 @@ export const reasons = {
   // Requests
   bad_request: { status: 400, sentence: 'The request is not valid: {problem}.', fix: null },
   body_too_large: { status: 413, sentence: 'The body is over {limit}.', fix: null },
-  not_found: { status: 404, sentence: 'There is no {what}.', fix: 'bin/einsora ls' },
+  /** `list`: the command that lists what there is of that; the workloads where it is left out. */
+  not_found: { status: 404, sentence: 'There is no {what}.', fix: 'bin/einsora {list}' },
   method_not_allowed: { status: 405, sentence: 'That method is not allowed here.', fix: null },
   wrong_host: {
     status: 421,
@@ -187,13 +188,12 @@ export function isReasonCode(text: string): text is ReasonCode {
   return Object.hasOwn(reasons, text);
 }
 
+/** What stands where a detail is left out. */
+const left_out: Record<string, string> = { name: '<name>', list: 'ls' };
+
 function fill(text: string, details: Details): string {
   return text.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = details[name];
-    return value === undefined || value === null
-      ? name === 'name'
-        ? '<name>'
-        : 'it'
-      : String(value);
+    return value === undefined || value === null ? (left_out[name] ?? 'it') : String(value);
   });
 }

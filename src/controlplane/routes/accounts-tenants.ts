@@ -63,5 +63,5 @@ export function tenantRoutes(app: Api, deps: ApiDeps): void {
 function done(tenant: string, result: TenantChangeResult) {
   if (result.ok) return result.row;
   const { ok: _, code, ...details } = result;
-  throw new EinsoraError(code, { what: `tenant ${tenant}`, ...details });
+  throw new EinsoraError(code, { what: `tenant ${tenant}`, list: 'tenants ls', ...details });
 }

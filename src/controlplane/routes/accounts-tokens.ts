@@ -63,7 +63,8 @@ export function tokenRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.revokeToken, async (c) => {
     const { token: id } = c.req.valid('param');
     const row = await deps.store.read(findToken, { id });
-    const user_id = await ownerFor(deps, c, row?.user_id, `token ${id}`);
+    const named = { what: `token ${id}`, list: 'tokens ls' };
+    const user_id = await ownerFor(deps, c, row?.user_id, named);
     const action = actionOf(deps, c);
     await deps.store.transact('revokeToken', { id, user_id, now: action.now, action });
     deps.revocations.tell({ proof_id: id });
@@ -92,7 +93,8 @@ export function sessionRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.revokeSession, async (c) => {
     const { session: id } = c.req.valid('param');
     const row = await deps.store.read(findSession, { id });
-    const user_id = await ownerFor(deps, c, row?.user_id, `session ${id}`);
+    const named = { what: `session ${id}`, list: 'sessions ls' };
+    const user_id = await ownerFor(deps, c, row?.user_id, named);
     const action = actionOf(deps, c);
     await deps.store.transact('revokeSession', { id, user_id, now: action.now, action });
     deps.revocations.tell({ proof_id: id });
@@ -130,6 +132,9 @@ function reachOf(principal: Principal, asked: Asked, now: number): Reach {
   return found.reach;
 }
 
+/** How something that is not there is told: what, and the command that lists those that are. */
+type Named = { what: string; list: string };
+
 /** The user whose list is asked for: oneself, or somebody whom one administers. */
 async function userIdFor(
   deps: ApiDeps,
@@ -139,7 +144,7 @@ async function userIdFor(
   const principal = c.get('principal');
   const is_self = user === undefined || user === principal.user_id || user === principal.user_name;
   if (is_self) return principal.user_id;
-  return administered(deps, principal, user, `user ${user}`);
+  return administered(deps, principal, user, { what: `user ${user}`, list: 'users ls' });
 }
 
 /** Whose it is, where that is oneself or somebody whom one administers. */
@@ -147,24 +152,24 @@ async function ownerFor(
   deps: ApiDeps,
   c: Context<ApiEnv>,
   owner_id: string | undefined,
-  what: string,
+  named: Named,
 ): Promise<string> {
   const principal = c.get('principal');
   if (owner_id === principal.user_id) return owner_id;
-  if (owner_id === undefined) throw new EinsoraError('not_found', { what });
-  return administered(deps, principal, owner_id, what);
+  if (owner_id === undefined) throw new EinsoraError('not_found', named);
+  return administered(deps, principal, owner_id, named);
 }
 
 async function administered(
   deps: ApiDeps,
   principal: Principal,
   user: string,
-  what: string,
+  named: Named,
 ): Promise<string> {
   const row = hasRole(principal.role, 'tenant-admin')
     ? await deps.store.read(findUser, { user, ...within(principal) })
     : undefined;
-  if (row === undefined) throw new EinsoraError('not_found', { what });
+  if (row === undefined) throw new EinsoraError('not_found', named);
   if (!hasRole(principal.role, row.role)) {
     throw new EinsoraError('role_too_high', { needed: row.role });
   }

@@ -17,6 +17,24 @@ import { type Answer, ask, type Rig, select } from '../../../test/lib/rig.ts';
 const given = (name: string, body: (rig: Rig) => Promise<void>) => test(name, () => onRig(body));
 const as = (token: string, body?: unknown) => (body === undefined ? { token } : { token, body });
 
+given('what is not there says which command lists what is', async (rig) => {
+  const fixes: [string, string, string][] = [
+    ['GET', '/v1/users/none', 'bin/einsora users ls'],
+    ['POST', '/v1/users/none/disable', 'bin/einsora users ls'],
+    ['GET', '/v1/users?tenant=none', 'bin/einsora tenants ls'],
+    ['POST', '/v1/tenants/none/disable', 'bin/einsora tenants ls'],
+    ['DELETE', '/v1/invitations/none', 'bin/einsora invite ls'],
+    ['DELETE', '/v1/tokens/none', 'bin/einsora tokens ls'],
+    ['DELETE', '/v1/sessions/none', 'bin/einsora sessions ls'],
+    ['GET', '/v1/tokens?user=none', 'bin/einsora users ls'],
+    ['GET', '/v1/workloads/none', 'bin/einsora ls'],
+  ];
+  for (const [method, path, fix] of fixes) {
+    const { status, body } = await ask(rig, method, path);
+    assert.deepEqual([status, body.error?.fix], [404, fix], path);
+  }
+});
+
 given('a tenant admin sees and changes the own tenant, an operator all', async (rig) => {
   await addTenantOf(rig, 'lab');
   const admin = await addPerson(rig, 'admin', { role: 'tenant-admin', tenant: 'lab' });

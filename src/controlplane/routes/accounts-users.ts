@@ -50,7 +50,7 @@ export function userRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.showUser, async (c) => {
     const { user } = c.req.valid('param');
     const row = await deps.store.read(findUser, { user, ...within(c.get('principal')) });
-    if (row === undefined) throw new EinsoraError('not_found', { what: `user ${user}` });
+    if (row === undefined) throw noUser(user);
     return c.json(userView(row), 200);
   });
 
@@ -128,7 +128,9 @@ export function invitationRoutes(app: Api, deps: ApiDeps): void {
     const action = actionOf(deps, c);
     const args = { id, ...within(c.get('principal')), now: action.now, action };
     const { found } = await deps.store.transact('revokeInvitation', args);
-    if (found === 0) throw new EinsoraError('not_found', { what: `open invitation ${id}` });
+    if (found === 0) {
+      throw new EinsoraError('not_found', { what: `open invitation ${id}`, list: 'invite ls' });
+    }
     return c.body(null, 204);
   });
 }
@@ -143,7 +145,7 @@ async function ofTenant(
   if (tenant === undefined) return all;
   const row: TenantRow | undefined = await deps.store.read(findTenant, { tenant });
   if (row === undefined || (all.tenant_id !== null && all.tenant_id !== row.id)) {
-    throw new EinsoraError('not_found', { what: `tenant ${tenant}` });
+    throw new EinsoraError('not_found', { what: `tenant ${tenant}`, list: 'tenants ls' });
   }
   return { tenant_id: row.id };
 }
@@ -154,10 +156,14 @@ function changeOf(deps: ApiDeps, c: Context<ApiEnv>, user: string) {
   return { user, ...within(principal), most: principal.role, now: action.now, action };
 }
 
+function noUser(user: string): EinsoraError {
+  return new EinsoraError('not_found', { what: `user ${user}`, list: 'users ls' });
+}
+
 function done(asked: { user: string }, result: UserChangeResult) {
   if (result.ok) return result;
   const { ok: _, code, ...details } = result;
-  throw new EinsoraError(code, { what: `user ${asked.user}`, ...details });
+  throw code === 'not_found' ? noUser(asked.user) : new EinsoraError(code, details);
 }
 
 /** The view of a user whose proofs ended by what was done. */
