@@ -18,14 +18,14 @@ export async function runQuery<Args, Result>(
 ): Promise<Result> {
   const { connection } = statements;
   try {
-    connection.exec('begin');
+    statements.begin();
   } catch (error) {
     throw readingError(meaningOf(error, connection));
   }
   const session = openSession(statements);
   const settled = await settleOnSql(() => query(session.sql, args));
   session.end();
-  if (connection.isTransaction) connection.exec('rollback');
+  if (connection.isTransaction) statements.rollback();
   const failure = session.failure();
   if (failure) throw readingError(failure);
   if (!settled.ok) throw settled.error;
