@@ -14,33 +14,18 @@ import type { Revocations } from './revocations.ts';
 const every_ms = 4000;
 const at_a_time = 250;
 
-export function startRecheck(deps: {
-  store: EinsoraStore;
-  clock: Clock;
-  log: Log;
-  revocations: Revocations;
-}): { stop(): Promise<void> } {
-  const { store, clock, log, revocations } = deps;
-  const stopping = new AbortController();
+type Deps = { store: EinsoraStore; clock: Clock; revocations: Revocations };
 
-  async function round(): Promise<void> {
-    const held = revocations.heldProofs();
-    for (let from = 0; from < held.length; from += at_a_time) {
-      const ids = held.slice(from, from + at_a_time);
-      const now = clock.now();
-      const idle_before = now - limits.session_idle_ms;
-      const working = await store.read(workingProofs, { ids, now, idle_before });
-      const good = new Set(working.map(({ id }) => id));
-      for (const id of ids) if (!good.has(id)) revocations.tell({ proof_id: id });
-    }
-  }
+export function startRecheck(deps: Deps & { log: Log }): { stop(): Promise<void> } {
+  const { clock, log } = deps;
+  const stopping = new AbortController();
 
   async function loop(): Promise<void> {
     while (!stopping.signal.aborted) {
       await clock.sleep(every_ms, stopping.signal);
       if (stopping.signal.aborted) return;
       try {
-        await round();
+        await recheck(deps);
       } catch (error) {
         log.warn({ error: describeError(error) }, 'proofs were not looked at');
       }
@@ -54,4 +39,17 @@ export function startRecheck(deps: {
       await running;
     },
   };
+}
+
+/** One round: tells of every held proof that does not work any more. */
+export async function recheck({ store, clock, revocations }: Deps): Promise<void> {
+  const held = revocations.heldProofs();
+  for (let from = 0; from < held.length; from += at_a_time) {
+    const ids = held.slice(from, from + at_a_time);
+    const now = clock.now();
+    const idle_before = now - limits.session_idle_ms;
+    const working = await store.read(workingProofs, { ids, now, idle_before });
+    const good = new Set(working.map(({ id }) => id));
+    for (const id of ids) if (!good.has(id)) revocations.tell({ proof_id: id });
+  }
 }
