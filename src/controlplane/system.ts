@@ -29,7 +29,7 @@ import { createProofs, type Proofs } from './auth/proofs.ts';
 import { startRecheck } from './auth/recheck.ts';
 import { createRevocations } from './auth/revocations.ts';
 import { createSignIns } from './auth/sign-ins.ts';
-import { type Changes, numberChanges } from './changes.ts';
+import { numberChanges } from './changes.ts';
 import { createController } from './controller.ts';
 import { createFairUses } from './fair-uses.ts';
 import { startHousekeeping } from './housekeeping.ts';
@@ -43,6 +43,7 @@ import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
 import { storeRefusal } from './store-refusal.ts';
 import { createTargets } from './targets.ts';
+import { type Counted, countWrites } from './written.ts';
 
 export type SystemOptions = {
   data_dir: string;
@@ -107,7 +108,7 @@ async function start(options: SystemOptions): Promise<System> {
     const identity = await setUp(store, options);
     return {
       identity,
-      serving: await serve(options, await numberChanges(store), proofs, identity),
+      serving: await serve(options, countWrites(await numberChanges(store)), proofs, identity),
     };
   };
   const { identity, serving } = await begin().catch(async (error) => {
@@ -134,7 +135,7 @@ async function start(options: SystemOptions): Promise<System> {
 
 type Identity = Awaited<ReturnType<typeof setUp>>;
 
-async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, identity: Identity) {
+async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, identity: Identity) {
   const { data_dir, clock, random, log } = options;
   const { store } = changes;
   const { secrets, activity } = await openSealed(options, store, identity.store_uuid);
@@ -155,7 +156,7 @@ async function serve(options: SystemOptions, changes: Changes, proofs: Proofs, i
     ...{ store, clock, log, presence, machines, queue },
     uses: createFairUses({ store, clock, log }),
     placed: () => sync.wake(),
-    written: () => changes.settledBelow(),
+    written: changes.written,
   });
   // The one place outside the command line that starts an agent: Solo's own machine (ADR-0016).
   const { startLocalAgent } = await import('../agent/local-agent.ts');

@@ -14,6 +14,7 @@ import { createController } from '../../src/controlplane/controller.ts';
 import { startHousekeeping } from '../../src/controlplane/housekeeping.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
+import { countWrites } from '../../src/controlplane/written.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { EinsoraStore } from '../../src/store/transactions.ts';
 import type { Database } from './database.ts';
@@ -60,7 +61,7 @@ async function serve(
   connections: ControlPlane['connections'],
 ): Promise<ControlPlane> {
   const clock = clockOf(host, life);
-  const changes = await numberChanges(database.open(life));
+  const changes = countWrites(await numberChanges(database.open(life)));
   const { store } = changes;
   const log = story.log(host.name);
   const presence = createPresence(clock);
@@ -71,7 +72,7 @@ async function serve(
     ...{ store, clock, log, presence, machines, queue: createQueueView() },
     uses: async () => [],
     placed: () => sync.wake(),
-    written: () => changes.settledBelow(),
+    written: changes.written,
   });
   const housekeeping = startHousekeeping({ store, clock, log });
   return {

@@ -3,8 +3,10 @@
  * nothing reads nothing.
  *
  * Invariants: after `change` nobody is answered from what was read before it; what nobody told of
- * (another control plane wrote it) is seen within a few seconds; many changes at once are one read.
+ * (another control plane wrote it) is seen within the length of a held poll; many changes at once
+ * are one read.
  */
+import { limits } from '../../contract/limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { listGenerations } from '../../store/machines.ts';
 import { readStoreEpoch } from '../../store/restore.ts';
@@ -19,7 +21,7 @@ export type Generations = {
   identity(): Promise<{ store_uuid: string; store_epoch: number }>;
 };
 
-const believed_ms = 10_000;
+const believed_ms = limits.sync_hold_ms;
 const page_rows = 1000;
 
 type Deps = { store: EinsoraStore; clock: Clock };

@@ -13,7 +13,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import { createSignal, type Signal } from '../../lib/signal.ts';
 import { findMachine } from '../../store/machines.ts';
-import type { MachineProof } from '../../store/proofs.ts';
+import type { Heard, MachineProof } from '../../store/proofs.ts';
 import { type DesiredRow, runsOfMachine } from '../../store/runs.ts';
 import type { Query } from '../../store/sql.ts';
 import type { EinsoraStore } from '../../store/transactions.ts';
@@ -51,8 +51,8 @@ type Session = {
   seq: number;
   /** What its last stored report proved. */
   applied: string;
-  /** When a report last said just that, on our monotonic clock. */
-  proven_mono: number | null;
+  /** What its last report said that runs. */
+  heard: Heard | null;
   sleep: SleepGauge;
   held: Signal;
   /** Number of its newest poll. */
@@ -108,7 +108,7 @@ async function hello(
   if (before !== undefined && before.agent_epoch >= greeted.agent_epoch) return greeted;
   const { agent_epoch } = greeted;
   const parts = { sleep: createSleepGauge(), held: createSignal() };
-  const begun = { seq: 0, applied: '', proven_mono: null, poll: 0 };
+  const begun = { seq: 0, applied: '', heard: null, poll: 0 };
   sessions.set(machine_id, { ...begun, ...parts, agent_epoch });
   before?.held.notify();
   changed();
@@ -137,8 +137,8 @@ async function sync(
 }
 
 function proofsOf({ sessions }: Context): MachineProof[] {
-  return [...sessions].flatMap(([machine_id, { proven_mono }]) =>
-    proven_mono === null ? [] : [{ machine_id, mono: proven_mono }],
+  return [...sessions].flatMap(([machine_id, { heard }]) =>
+    heard === null || heard.workload_ids.length === 0 ? [] : [{ machine_id, ...heard }],
   );
 }
 
@@ -153,7 +153,9 @@ async function noteSleep(
   const slept = session.sleep.observe(clock.monotonic(), mono_ms);
   if (slept === null) return;
   const at = { now: clock.now(), mono: slept.woke_ms };
-  await store.transact('deductSleep', { ...at, machine_id, slept_ms: slept.slept_ms });
+  const { workload_ids = [] } = session.heard ?? {};
+  const { slept_ms } = slept;
+  await store.transact('deductSleep', { ...at, machine_id, slept_ms, workload_ids });
 }
 
 async function applyReported(
@@ -167,11 +169,9 @@ async function applyReported(
     else presence.setStages(run, run.stages);
   }
   const proof = JSON.stringify(report.observed.map(toProof));
-  const mono = clock.monotonic();
-  if (proof === session.applied && report.inventory === null) {
-    session.proven_mono = mono;
-    return;
-  }
+  const before = session.heard;
+  session.heard = heardIn(report, clock);
+  if (proof === session.applied && report.inventory === null) return;
   const machine = await store.read(findMachine, { machine_id });
   const machine_name = machine?.name ?? machine_id;
   if (report.inventory !== null) {
@@ -185,18 +185,25 @@ async function applyReported(
     machine_name,
     observed: report.observed,
     now: clock.now(),
-    mono,
-    heard_mono: session.proven_mono,
+    mono: clock.monotonic(),
+    heard: before,
     actor: `machine:${machine_name}`,
     request_id: null,
   });
   session.applied = proof;
-  session.proven_mono = mono;
   if (applied.changed > 0) {
     generations.change();
     changed();
   }
 }
+
+/** Only what is ready is measured, so only that is worth proving. */
+function heardIn(report: Report, clock: Clock): Heard {
+  const ready = report.observed.filter((run) => run.state === 'ready');
+  return { mono: ready.length === 0 ? 0 : clock.monotonic(), workload_ids: ready.map(idOf) };
+}
+
+const idOf = (run: ObservedRun) => run.workload_id;
 
 /** Stages and ages come and go without a write; what proves something is compared without them. */
 function toProof(run: ObservedRun): ObservedRun {
