@@ -46,8 +46,9 @@ const members_of_one = 100;
 const queued_limit = 5000;
 /** A pass at least so often, in periods, even where nothing seems to have changed. */
 const full_every = 6;
-/** After a pass the loop rests nine times as long: long queues take a tenth of the time. */
-const rest_share = 9;
+/** Passes may take a tenth of the time, and this much at once where they took less before. */
+const time_share = 0.1;
+const saved_limit_ms = 100;
 const rest_limit_ms = 1000;
 
 export type ControllerDeps = {
@@ -108,24 +109,39 @@ async function loop(
   { signal: stopping }: AbortController,
 ): Promise<void> {
   const { clock, log } = context;
+  const budget = createBudget(clock);
   let quiet_periods = 0;
   while (!stopping.aborted) {
-    let rest_ms = 0;
     try {
       if (quiet_periods < full_every && (await nothingChanged(context))) quiet_periods += 1;
       else {
         quiet_periods = 0;
         const facts = await pass(context);
         if (facts.more) context.memory.woken = true;
-        rest_ms = Math.min(rest_limit_ms, facts.busy_ms * rest_share);
+        budget.spend(facts.busy_ms);
       }
     } catch (error) {
       context.memory.last = '';
       if (!stopping.aborted) log.error({ error: describeError(error) }, 'a pass failed');
     }
-    if (rest_ms > slice_ms) await clock.sleep(rest_ms, stopping);
+    const rest_ms = budget.rest_ms();
+    if (rest_ms > 0) await clock.sleep(rest_ms, stopping);
     if (!context.memory.woken) await wait(await untilNext(context));
   }
+}
+
+/** Time saved up for passes: a single launch is decided at once, a thousand a second together. */
+function createBudget(clock: Clock): { spend(busy_ms: number): void; rest_ms(): number } {
+  let saved_ms = saved_limit_ms;
+  let counted_at = clock.monotonic();
+  return {
+    spend(busy_ms) {
+      const now = clock.monotonic();
+      saved_ms = Math.min(saved_limit_ms, saved_ms + (now - counted_at) * time_share) - busy_ms;
+      counted_at = now;
+    },
+    rest_ms: () => (saved_ms >= 0 ? 0 : Math.min(rest_limit_ms, -saved_ms / time_share)),
+  };
 }
 
 /** True where nobody woke the controller and the store is as the last pass saw it. */
