@@ -122,8 +122,19 @@ for (const kind of storeKinds) {
       await tale.pass(3000);
       await tale.prove();
       await tale.pass(4000);
-      await tale.report('ended', { heard_mono: null });
+      await tale.report('ended', { heard: null });
       assert.deepEqual((await tale.lengths()).metered, [3000]);
+    });
+
+    inTale('a report proves only the runs that it names', async (tale) => {
+      await tale.launch();
+      await tale.place();
+      await tale.report('ready');
+      await tale.pass(minute);
+      // A restored store: the agent knows nothing of this run, and says so after its first report.
+      const heard = { mono: tale.at().mono, workload_ids: [] };
+      await tale.report('ended', { heard });
+      assert.deepEqual((await tale.lengths()).metered, [0]);
     });
 
     inTale('an end that the agent saw is where it saw it', async (tale) => {
@@ -170,7 +181,7 @@ for (const kind of storeKinds) {
         await tale.place();
         await tale.report('ready');
         await tale.pass(hour);
-        const woke = { ...tale.cause(), machine_id: tale.ids.machine_id };
+        const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, workload_ids: [] };
         await tale.pass(20_000);
         await tale.store.transact('deductSleep', { ...woke, slept_ms: 40 * minute });
         await tale.store.transact('deductSleep', {
@@ -190,15 +201,42 @@ for (const kind of storeKinds) {
       },
     );
 
+    inTale('what sleep is taken off was measured, also where the end is not seen', async (tale) => {
+      await tale.launch();
+      await tale.place();
+      await tale.report('ready');
+      await tale.pass(hour);
+      const workload_ids = [(await tale.workload()).id];
+      const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, workload_ids };
+      await tale.store.transact('deductSleep', { ...woke, slept_ms: 50 * minute });
+      await tale.pass(hour);
+      await tale.report('ended', { heard: null });
+      assert.deepEqual((await tale.lengths()).metered, [hour, 50 * minute]);
+      await checkLedger(tale.store);
+    });
+
+    inTale('a sleep is taken off an interval that was closed since', async (tale) => {
+      await tale.launch();
+      await tale.place();
+      await tale.report('ready');
+      await tale.pass(hour);
+      const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, workload_ids: [] };
+      await tale.prove();
+      await tale.stop();
+      await tale.pass(20_000);
+      await tale.store.transact('deductSleep', { ...woke, slept_ms: 50 * minute });
+      assert.deepEqual((await tale.lengths()).metered, [hour, 50 * minute]);
+    });
+
     inTale('no more is taken off than was measured until then', async (tale) => {
       await tale.launch();
       await tale.place();
       await tale.pass(minute);
-      const woke = { ...tale.cause(), machine_id: tale.ids.machine_id };
+      const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, workload_ids: [] };
       await tale.pass(10_000);
       await tale.report('ready');
       await tale.pass(10_000);
-      const later = { ...tale.cause(), machine_id: tale.ids.machine_id };
+      const later = { ...tale.cause(), machine_id: tale.ids.machine_id, workload_ids: [] };
       await tale.store.transact('deductSleep', { ...woke, slept_ms: minute });
       assert.equal((await tale.intervals('metered')).length, 1, 'it slept before this ran');
       await tale.store.transact('deductSleep', { ...later, slept_ms: minute });

@@ -9,8 +9,11 @@ import { correctBy, type LedgerRow } from './ledger.ts';
 import { type Instant, steadyOf, type Watched, watchLedgerClock } from './ledger-clock.ts';
 import type { Query, Sql } from './sql.ts';
 
-/** When a machine's agent last said of its runs what the store has of them. */
-export type MachineProof = { machine_id: string; mono: number };
+const ids_at_once = 400;
+
+/** Of which workloads a machine's agent last said that their runs are ready, and when that was. */
+export type MachineProof = { machine_id: string } & Heard;
+export type Heard = { mono: number; workload_ids: string[] };
 
 /** Records proofs of whole machines, and how late it is. */
 export async function proveRunning(
@@ -18,45 +21,58 @@ export async function proveRunning(
   args: Instant & { proofs: MachineProof[] },
 ): Promise<Watched> {
   const steady = await steadyOf(sql, args);
-  for (const { machine_id, mono } of args.proofs) {
+  for (const { machine_id, mono, workload_ids } of args.proofs) {
     const ago_ms = args.mono === undefined ? 0 : Math.floor(args.mono) - Math.floor(mono);
-    await proveMachine(sql, machine_id, steady - Math.max(0, ago_ms));
+    await proveRuns(sql, machine_id, workload_ids, steady - Math.max(0, ago_ms));
   }
   return watchLedgerClock(sql, args);
 }
 
 /**
- * A machine slept for so long and woke up at this instant: what runs there did not run meanwhile.
- * What was measured is left as it is; what is to be taken off is an entry of its own.
+ * A machine slept for so long and woke up at this instant: what was metered there of that time, open
+ * or not, is taken off by an entry of its own.
  */
 export async function deductSleep(
   sql: Sql,
-  args: Instant & { machine_id: string; slept_ms: number },
+  args: Instant & { machine_id: string; slept_ms: number; workload_ids: string[] },
 ): Promise<{ entries: number }> {
   const woke = await steadyOf(sql, args);
-  const open = await sql.all<LedgerRow>(
-    `select * from ledger where machine_id = $1 and kind = 'metered' and ended_at is null
-     order by id`,
-    [args.machine_id],
+  const slept_from = woke - args.slept_ms;
+  // An interval that closes for want of proof must not end before what is taken off it.
+  await proveRuns(sql, args.machine_id, args.workload_ids, woke);
+  const metered = await sql.all<LedgerRow>(
+    `select * from ledger where machine_id = $1 and kind = 'metered' and sign = 1
+       and (ended_steady is null or ended_steady > $2) order by id`,
+    [args.machine_id, slept_from],
   );
   let entries = 0;
-  for (const row of open) {
-    const length = Math.min(args.slept_ms, woke - row.started_steady);
+  for (const row of metered) {
+    const from = Math.max(row.started_steady, slept_from);
+    const length = Math.min(row.ended_steady ?? woke, woke) - from;
     if (length <= 0) continue;
-    await correctBy(sql, row, { sign: -1, reason: 'suspended', from: woke - length, length });
+    await correctBy(sql, row, { sign: -1, reason: 'suspended', from, length });
     entries += 1;
   }
   return { entries };
 }
 
-/** What runs on a machine was running at `steady`. */
-export async function proveMachine(sql: Sql, machine_id: string, steady: number): Promise<void> {
-  await sql.run(
-    `update runs set proven_steady = $2
-     where machine_id = $1 and removed_at is null and ended_at is null and observed = 'present'
-       and ready_at is not null and (proven_steady is null or proven_steady < $2)`,
-    [machine_id, steady],
-  );
+/** What the store has as running on a machine, of these workloads, was running at `steady`. */
+export async function proveRuns(
+  sql: Sql,
+  machine_id: string,
+  workload_ids: readonly string[],
+  steady: number,
+): Promise<void> {
+  for (let at = 0; at < workload_ids.length; at += ids_at_once) {
+    const ids = workload_ids.slice(at, at + ids_at_once);
+    await sql.run(
+      `update runs set proven_steady = $2
+       where machine_id = $1 and removed_at is null and ended_at is null
+         and observed = 'present' and ready_at is not null
+         and (proven_steady is null or proven_steady < $2) and workload_id ${sql.in(ids, 3)}`,
+      [machine_id, steady, ...ids],
+    );
+  }
 }
 
 /** Is anything being measured? */

@@ -12,7 +12,7 @@ import type { Amounts, Placement, WorkloadSpec } from '../core/workload.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
 import { closeHeld, closeMetered, correctMetered, openInterval } from './ledger.ts';
 import { steadyOf } from './ledger-clock.ts';
-import { proveMachine } from './proofs.ts';
+import { type Heard, proveRuns } from './proofs.ts';
 import { withClaims } from './quotas.ts';
 import { isReconciled, markReconciled, nextRunEpoch } from './restore.ts';
 import type { Query, Row, Sql } from './sql.ts';
@@ -148,11 +148,8 @@ export type ReportArgs = Cause & {
   machine_id: string;
   machine_name: string;
   observed: ReportedRun[];
-  /**
-   * When the same agent last said what the store has of its runs, on the control plane's monotonic
-   * clock: what runs was proven to run until then.
-   */
-  heard_mono?: number | null;
+  /** The report of the same agent before this one; null where this is the first word of it. */
+  heard?: Heard | null;
 };
 
 export type ReportedRun = {
@@ -229,10 +226,12 @@ export async function endByFence(
   );
 }
 
+/** What an agent said before this report was so until then. */
 async function proveHeard(sql: Sql, args: ReportArgs): Promise<void> {
-  if (args.heard_mono === undefined || args.heard_mono === null) return;
-  const steady = await steadyOf(sql, { now: args.now, mono: args.heard_mono });
-  await proveMachine(sql, args.machine_id, steady);
+  const { heard, machine_id, now } = args;
+  if (heard === undefined || heard === null || heard.workload_ids.length === 0) return;
+  const steady = await steadyOf(sql, { now, mono: heard.mono });
+  await proveRuns(sql, machine_id, heard.workload_ids, steady);
 }
 
 /**
@@ -250,8 +249,9 @@ async function proveRun(
   const ended = observed.state !== 'ready' && observed.state !== 'preparing';
   const ago_ms = ended ? observed.ended_ago_ms : 0;
   if (ago_ms === undefined || ago_ms === null) {
-    // The first word after a silence: it may have ended long ago.
-    if (args.heard_mono === null) await closeMetered(sql, run, args, 'unseen');
+    // Nobody said before that it runs: it may have ended long ago.
+    const unheard = args.heard?.workload_ids.includes(run.workload_id) === false;
+    if (unheard || args.heard === null) await closeMetered(sql, run, args, 'unseen');
     return;
   }
   if (run.ready_at === null && observed.state !== 'ready') return;

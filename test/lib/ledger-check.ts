@@ -29,6 +29,7 @@ export async function checkLedger(store: RigStore): Promise<void> {
     assert.equal(open('held'), unreleased, 'held while something is reserved');
     for (const kind of ['metered', 'held'] as const) {
       checkOrder(own.filter((row) => row.kind === kind && row.sign === 1));
+      checkRest(own.filter((row) => row.kind === kind));
     }
   }
   await checkSums(store, rows, workloads);
@@ -47,6 +48,19 @@ function checkOrder(rows: LedgerRow[]): void {
       'lengths are those of the steady clock',
     );
     last = row.ended_at;
+  }
+}
+
+/** No more is taken off a run than was measured of it. */
+function checkRest(rows: LedgerRow[]): void {
+  for (const run_epoch of new Set(rows.map((row) => row.run_epoch))) {
+    const own = rows.filter((row) => row.run_epoch === run_epoch);
+    if (own.some((row) => row.ended_at === null)) continue;
+    const rest = own.reduce(
+      (sum, row) => sum + row.sign * ((row.ended_at ?? 0) - row.started_at),
+      0,
+    );
+    assert.ok(rest >= 0, `${own[0]?.id}: ${rest} ms`);
   }
 }
 

@@ -9,6 +9,7 @@ import { seededRandom } from '../../src/lib/random.ts';
 import type { WorkloadRow } from '../../src/store/events.ts';
 import type { LedgerKind, LedgerRow } from '../../src/store/ledger.ts';
 import { readSteady } from '../../src/store/ledger-clock.ts';
+import type { Heard } from '../../src/store/proofs.ts';
 import { createFakeClock } from './fake-clock.ts';
 import { endpointSpec, type RigStore, seed, select } from './rig.ts';
 import { greet } from './store-model.ts';
@@ -81,19 +82,20 @@ function machine(world: World) {
     },
     async report(
       state: ObservedRun['state'],
-      { heard_mono, ...more }: { ended_ago_ms?: number; heard_mono?: null } = {},
+      { heard, ...more }: { ended_ago_ms?: number; heard?: Heard | null } = {},
       machine_id = ids.machine_id,
     ) {
       const { id, run_epoch } = await workload();
       const facts = { stages: [], exit: null, reason: null, details: {}, log_tail: null };
       const run = { workload_id: id, replica: 0, run_epoch, state, ...facts, ...more };
-      const heard = heard_mono === undefined ? {} : { heard_mono };
-      const who = { machine_id, machine_name: 'desk', ...heard };
+      const said = heard === undefined ? {} : { heard };
+      const who = { machine_id, machine_name: 'desk', ...said };
       await store.transact('applyReport', { ...cause(), ...who, observed: [run] });
     },
     /** The machine says that all is as it was. */
-    prove: () => {
-      const proofs = [{ machine_id: ids.machine_id, mono: at().mono }];
+    async prove() {
+      const workload_ids = [(await workload()).id];
+      const proofs = [{ machine_id: ids.machine_id, mono: at().mono, workload_ids }];
       return store.transact('proveRunning', { ...at(), proofs });
     },
     /** Placed, ready, and stopped after so long. */

@@ -66,7 +66,8 @@ async function live(rig: Rig): Promise<string> {
   const report = (state: 'ready' | 'ended', log_tail: string | null) => {
     const facts = { stages: [], exit: null, reason: null, details: {}, log_tail };
     const observed = [{ workload_id: id, replica: 0, run_epoch: 1, state, ...facts }];
-    const machine = { machine_id, machine_name: 'desk', heard_mono: rig.clock.monotonic() };
+    const heard = { mono: rig.clock.monotonic(), workload_ids: [id] };
+    const machine = { machine_id, machine_name: 'desk', heard };
     return rig.store.transact('applyReport', { ...cause(), ...machine, observed });
   };
   await report('ready', null);

@@ -82,6 +82,7 @@ create index ledger_open_of_tenant on ledger (tenant_id, id) where ended_at is n
 create index ledger_metered on ledger (ended_at, id)
   where kind = 'metered' and ended_at is not null;
 create index ledger_open_metered on ledger (id) where kind = 'metered' and ended_at is null;
+create index ledger_of_machine on ledger (machine_id, ended_steady) where kind = 'metered';
 create index ledger_closed on ledger (tenant_id, ended_at, id) where ended_at is not null;
 
 insert into ledger (id, workload_id, replica, run_epoch, kind, entry, sign, reason, tenant_id,
