@@ -2,20 +2,23 @@
  * The agent's models: wishes done once, runs that wait for whom they fetch, restarts, refusals.
  */
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { type FakeHub, startFakeHub } from '../../test/lib/fake-hub.ts';
 import { writeKnownAnswerModel } from '../../test/lib/known-answer.ts';
 import { keepingLog, type LogLine } from '../../test/lib/rig.ts';
+import { safetensorsFile } from '../../test/lib/safetensors-writer.ts';
 import type { DesiredModelFile } from '../contract/model-files.ts';
 import { runName } from '../core/run.ts';
 import { systemClock } from '../lib/clock.ts';
 import { seededRandom } from '../lib/random.ts';
-import { modelFileId } from '../models/store.ts';
+import { createDownloads } from '../models/download.ts';
+import { createModelStore, modelFileId } from '../models/store.ts';
+import { validateModel } from '../models/validate.ts';
 import { openLocalModels } from './local-models.ts';
-import type { AgentModels } from './models.ts';
+import { type AgentModels, createAgentModels } from './models.ts';
 
 let hub: FakeHub;
 const folder = mkdtempSync(join(tmpdir(), 'einsora-models-'));
@@ -57,6 +60,15 @@ function open(name: string) {
   return { models, lines, models_dir: join(cache_dir, 'models'), changes };
 }
 type Open = ReturnType<typeof open>;
+
+function emptyStore(at: string) {
+  const place = {
+    folder: at,
+    net: { clock: systemClock, trusted_origins: [] },
+    random: seededRandom(1),
+  };
+  return createModelStore(place, createDownloads(place));
+}
 
 const idOf = (source: string) => modelFileId('m', 't', source);
 const wish = (
@@ -186,4 +198,60 @@ test('a newer wish takes the place of one that is being done; stopping ends all'
     at.lines.filter(({ level }) => level === 'error'),
     [],
   );
+});
+
+test('a model of the catalog is one for every tenant: fetched, known after a restart, removed', async () => {
+  const name = 'smollm2-135m';
+  const home = join(folder, 'catalog', name);
+  const path = join(folder, 'known.gguf');
+  const make = () =>
+    createAgentModels({
+      ...{ machine_id: 'm', clock: systemClock, log: keepingLog([]), freeBytes: () => null },
+      store: emptyStore(join(folder, 'catalog')),
+      async resolve(_source, _asker, onProgress) {
+        onProgress(5, 10);
+        mkdirSync(home, { recursive: true });
+        return { ok: true, path, name };
+      },
+      validate: validateModel,
+      builtinFolder: (asked) => (asked === name && existsSync(home) ? home : null),
+    });
+  const models = make();
+  const id = modelFileId('m', 'any', name);
+  assert.equal(id, modelFileId('m', 'other', name));
+  const file = { id, tenant_id: 't', source: name, hub_token: null };
+  const done = async (at: AgentModels, wish: DesiredModelFile['wish'], number: number) => {
+    at.learn({ files: [{ ...file, wish, number }], askers: [] });
+    while (at.observed().files[0]?.done_wish !== number) {
+      await new Promise<void>((resolve) => at.onChange(resolve));
+    }
+    return at.observed().files;
+  };
+  const [fetched, ...others] = await done(models, 'fetch', 1);
+  assert.deepEqual([fetched?.state, fetched?.bytes, others.length], ['ready', 98_362_432, 0]);
+  await models.stop();
+  const again = make();
+  assert.deepEqual(
+    again.observed().files.map((one) => [one.id, one.state]),
+    [[id, 'ready']],
+  );
+  const [removed] = await done(again, 'remove', 2);
+  assert.equal(removed?.state, 'removed');
+  assert.equal(existsSync(home), false);
+});
+
+test('safetensors are fetched with what an engine reads beside them, and validated as a folder', async () => {
+  const at = open('folders');
+  const one = safetensorsFile({ tensors: { a: { dtype: 'F32', shape: [2] } } });
+  hub.put('o/mlx', 'model.safetensors', one);
+  hub.put('o/mlx', 'config.json', Buffer.from('{"model_type":"llama"}'), { lfs: false });
+  hub.put('o/mlx', 'modeling.py', Buffer.from('x'), { lfs: false });
+  const source = 'hf://o/mlx';
+  at.models.learn({ files: [wish(source, 'fetch', 1)], askers: [] });
+  await until(at, () => fileOf(at, source)?.done_wish === 1);
+  const file = fileOf(at, source);
+  assert.deepEqual([file?.state, file?.format, file?.checked?.ok], ['ready', 'safetensors', true]);
+  const names = readdirSync(join(at.models_dir, 'sets', idOf(source))).sort();
+  assert.deepEqual(names, ['config.json', 'manifest.json', 'model.safetensors']);
+  await at.models.stop();
 });

@@ -14,6 +14,7 @@ import type {
   ObservedModelFile,
   ObservedModels,
 } from '../contract/model-files.ts';
+import { findModel } from '../core/catalog.ts';
 import { type RunKey, runName } from '../core/run.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
@@ -132,14 +133,10 @@ const ready = {
 function noteBuiltin(context: Context, name: string): void {
   if (context.builtinFolder(name) === null) return;
   const builtin = findBuiltin(name);
-  const entry = entryOf(context, idOf(context, name, ''), name, null);
+  const entry = entryOf(context, modelFileId(context.machine_id, '', name), name, null);
   const revision = builtin === null ? null : builtin.pin.version;
-  Object.assign(entry, { format: 'gguf', revision }, ready);
-}
-
-/** Catalog models are nobody's: they have one id for every tenant. */
-function idOf({ machine_id }: Context, source: string, tenant_id: string): string {
-  return modelFileId(machine_id, findBuiltin(source) === null ? tenant_id : '', source);
+  const bytes = findModel(name)?.file_bytes ?? null;
+  Object.assign(entry, { format: 'gguf', revision, bytes }, ready);
 }
 
 /** Who a run fetches for: said by the control plane, once it is heard. */
@@ -217,7 +214,7 @@ async function doWish(
     await context.store.remove(id);
     const folder = context.builtinFolder(source);
     if (folder !== null) await rm(folder, { recursive: true, force: true });
-    Object.assign(entry, { state: 'removed', code: null, details: {} });
+    Object.assign(entry, ready, { state: 'removed', checked: null });
     return;
   }
   const token = hub_token === null ? null : new Secret(hub_token);
@@ -257,13 +254,16 @@ async function fetchInto(
   const { clock } = context;
   let entry: Entry | null = null;
   let to_be_told = false;
+  const enter = (tenant_id: string | null) => {
+    const id = modelFileId(context.machine_id, tenant_id ?? '', source);
+    entry ??= entryOf(context, id, source, tenant_id);
+  };
   const known = async (off: AbortSignal): Promise<Asker> => {
     const who = await asker(off);
-    entry ??= entryOf(context, idOf(context, source, who.tenant_id), source, who.tenant_id);
+    enter(who.tenant_id);
     return who;
   };
-  if (findBuiltin(source) !== null)
-    entry = entryOf(context, idOf(context, source, ''), source, null);
+  if (findBuiltin(source) !== null) enter(null);
   const found = await context.resolve(
     source,
     known,

@@ -18,14 +18,9 @@ export const launchSchema = z
       .regex(namePattern, 'use lower-case letters, digits, dots and dashes')
       .optional()
       .openapi({ description: 'Chosen from the model where left out.' }),
-    model: z
-      .string()
-      .min(1)
-      .max(limits.model_chars)
-      .optional()
-      .openapi({
-        description: 'A catalog name, hf://owner/repo, an https or file URL, or a path.',
-      }),
+    model: z.string().min(1).max(limits.model_chars).optional().openapi({
+      description: 'A catalog name, hf://owner/repo, an https or file URL, or a path.',
+    }),
     model_params: z
       .strictObject({
         context_length: z.int().min(16).max(1_048_576).optional(),

@@ -51,6 +51,9 @@ export function createDownloads(options: DownloadsOptions): Downloads {
     ensureRoom: (what, files) => ensureRoom(context, what, files),
     async discard(key) {
       const { part, lock } = pathsOf(context, key);
+      const task = context.tasks.get(key);
+      // One that was called off just now is on its way to end.
+      if (task !== undefined && task.listeners.size === 0) await task.promise.catch(() => {});
       // Another process may be at it: then it is theirs.
       if (context.tasks.has(key) || isHeld(lock, context.net.clock.now())) return;
       await Promise.all([part, lock].map((path) => rm(path, { force: true })));

@@ -13,6 +13,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { isErrno, readIfThere, syncFolder, writeDurably } from '../lib/files.ts';
 import { digest } from '../lib/secret.ts';
+import { findBuiltin } from './builtin.ts';
 import type { Downloads } from './download.ts';
 import { contentKey, type DownloadsOptions, isHeld } from './download-files.ts';
 import { isPlainPath } from './shards.ts';
@@ -62,9 +63,13 @@ export type Wanted = Pick<Manifest, 'id' | 'tenant_id' | 'source'>;
 
 const leftover_ms = 7 * 24 * 3600_000;
 
-/** The id of a model of a tenant on a machine: 26 characters, the same on both ends. */
+/**
+ * The id of a model of a tenant on a machine: 26 characters, the same on both ends. Models of the
+ * catalog are nobody's: they have one id for every tenant.
+ */
 export function modelFileId(machine_id: string, tenant_id: string, source: string): string {
-  return digest(JSON.stringify([machine_id, tenant_id, source])).slice(0, 26);
+  const whose = findBuiltin(source) === null ? tenant_id : '';
+  return digest(JSON.stringify([machine_id, whose, source])).slice(0, 26);
 }
 
 export function createModelStore(options: DownloadsOptions, downloads: Downloads): ModelStore {

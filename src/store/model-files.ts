@@ -73,7 +73,8 @@ export function wishModelFile(sql: Sql, args: WishArgs): Promise<Idempotent<Wish
     await bumpMachine(sql, machine_id);
     await recordAction(sql, args.action, {
       target: `model-file:${id}`,
-      details: { wish, source: found?.source ?? args.source, machine_id },
+      // Without a query, which may hold a signature.
+      details: { wish, source: args.source.replace(/\?.*$/s, ''), machine_id },
     });
     const row = await findModelFile(sql, { tenant_id, id });
     if (row === undefined) throw new Error('the model file did not come back');
