@@ -3,7 +3,8 @@
  * bare worker. No authentication, no validation, no names, no log: what the API costs is measured
  * against it.
  *
- * Invariants: the statements are those that the program's own launch runs, recorded from one.
+ * Invariants: the statements are those that the program's own launch runs until the workload is
+ * queued (the launch, then the first wait of what finds no machine), recorded from one.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -16,7 +17,7 @@ import { launchArgs, newId } from './admit-fill.ts';
 export type Statement = { text: string; params: SqlValue[] };
 export type BareServer = { url: string; close(): Promise<void> };
 
-/** What one launch with an Idempotency-Key does in the store. */
+/** What one launch with an Idempotency-Key does in the store, until it is queued. */
 export async function recordLaunch(names: {
   tenant_id: string;
   user_id: string;
@@ -26,11 +27,18 @@ export async function recordLaunch(names: {
     ...transactions,
     launchWorkload: (sql: Sql, args: Parameters<typeof transactions.launchWorkload>[1]) =>
       transactions.launchWorkload(recording(sql, statements), args),
+    queueWorkloads: (sql: Sql, args: Parameters<typeof transactions.queueWorkloads>[1]) =>
+      transactions.queueWorkloads(recording(sql, statements), args),
   };
   const store = openMemoryStore({ transactions: table });
   const who = { ...names, user_name: 'bench', store_uuid: newId(), now: 1 };
   await store.transact('setUp', who);
   await store.transact('launchWorkload', launchArgs(names, marks));
+  await store.transact('queueWorkloads', {
+    members: [{ workload_id: marks.id, revision: 1 }],
+    ...{ code: 'no_machine_matches', details: { machines: 1 } },
+    ...{ now: marks.now, actor: 'controller', request_id: null },
+  });
   await store.close();
   return statements;
 }
