@@ -99,7 +99,8 @@ function readManifest(context: Context, id: string): Manifest | null {
     const whole = manifest.files.every(
       ({ name, bytes }) => isPlainPath(name) && statSync(join(folder, name)).size === bytes,
     );
-    return whole && manifest.id === id ? manifest : null;
+    const has_main = manifest.files.some(({ name }) => name === manifest.main);
+    return whole && has_main && manifest.id === id ? manifest : null;
   } catch {
     return null; // Not there, or damaged: then it is brought again.
   }

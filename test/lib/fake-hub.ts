@@ -65,6 +65,8 @@ export type FakeHub = {
   close_repo(repo: string, how: 'gated' | 'private' | 'disabled'): void;
   /** Requests for content that are open now. */
   open(): number;
+  /** Ends every connection. */
+  cut(): void;
   close(): Promise<void>;
 };
 
@@ -117,6 +119,9 @@ export async function startFakeHub(options: { tls?: boolean } = {}): Promise<Fak
       if (at !== undefined) at.closed = how;
     },
     open: () => serving.size,
+    cut() {
+      for (const socket of sockets) socket.destroy();
+    },
     async close() {
       for (const socket of sockets) socket.destroy();
       await Promise.all(
