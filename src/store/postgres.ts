@@ -138,32 +138,30 @@ function openPool(config: ClientConfig, clock: Clock, log: Log) {
 function wrap(client: Client, clock: Clock): PgConnection {
   const over = Promise.withResolvers<void>();
   let lost: Error | null = null;
-  let owed = 0;
-  let cancel = () => {};
   const lose = (error: Error) => {
     lost ??= error;
-    cancel();
     over.resolve();
   };
   client.on('error', lose);
   client.on('end', () => lose(new Error('the connection has ended')));
-  const giveUp = () => client.connection.stream.destroy(new Error('Postgres gave no answer'));
-  const watch = (change: 1 | -1) => {
-    owed += change;
-    cancel();
-    cancel = owed > 0 && lost === null ? clock.after(answer_timeout_ms, giveUp) : () => {};
-  };
+  const owed = watchAnswers(
+    clock,
+    () => lost !== null,
+    () => {
+      client.connection.stream.destroy(new Error('Postgres gave no answer'));
+    },
+  );
 
   function submit<T>(query: Query, read: (result: unknown) => T): Promise<T> {
     return new Promise((resolve, reject) => {
-      watch(1);
+      owed.asked();
       query.once('error', (error: Error & { severity?: string }) => {
         if (error.severity === 'FATAL' || error.severity === 'PANIC') lose(error);
-        watch(-1);
+        owed.answered();
         reject(error);
       });
       query.once('end', (result: unknown) => {
-        watch(-1);
+        owed.answered();
         try {
           resolve(read(result));
         } catch (error) {
@@ -197,6 +195,35 @@ function wrap(client: Client, clock: Clock): PgConnection {
     async end() {
       lose(new Error('the connection was closed'));
       await client.end();
+    },
+  };
+}
+
+/** Calls `giveUp` when an answer is owed for too long. One timer serves many statements. */
+function watchAnswers(clock: Clock, isOver: () => boolean, giveUp: () => void) {
+  let owed = 0;
+  let since = 0;
+  let is_armed = false;
+  const look = () => {
+    is_armed = false;
+    if (owed === 0 || isOver()) return;
+    const left_ms = since + answer_timeout_ms - clock.monotonic();
+    if (left_ms <= 0) giveUp();
+    else arm(left_ms);
+  };
+  const arm = (ms: number) => {
+    is_armed = true;
+    clock.after(ms, look);
+  };
+  return {
+    asked() {
+      if (owed === 0) since = clock.monotonic();
+      owed += 1;
+      if (!is_armed) arm(answer_timeout_ms);
+    },
+    answered() {
+      owed -= 1;
+      since = clock.monotonic();
     },
   };
 }
