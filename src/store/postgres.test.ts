@@ -15,10 +15,11 @@ import {
   type SuiteTable,
   transactions,
 } from '../../test/contracts/store-transactions.ts';
+import { createFakeClock, type FakeClock } from '../../test/lib/fake-clock.ts';
 import { needs } from '../../test/lib/parts.ts';
 import { administer, createDatabase, startCluster, urlOf } from '../../test/lib/postgres.ts';
 import { stretchWire, type Wire } from '../../test/lib/postgres-wire.ts';
-import { systemClock } from '../lib/clock.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
 import { Secret } from '../lib/secret.ts';
 import { connectPostgres, openPostgresStore } from './postgres.ts';
 import { shownUrl } from './postgres-open.ts';
@@ -29,8 +30,8 @@ const real = needs('postgres');
 const folder = mkdtempSync(join(tmpdir(), 'einsora-postgres-'));
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
 
-function open(url: Secret, takeover_ms = 5000) {
-  return openPostgresStore({ url, folder, transactions, migrations, takeover_ms });
+function open(url: Secret, takeover_ms = 5000, clock: Clock = systemClock) {
+  return openPostgresStore({ url, folder, transactions, migrations, takeover_ms, clock });
 }
 
 type Given = { store: Store<SuiteTable>; url: Secret; wire: Wire; beside: PgConnection };
@@ -120,6 +121,36 @@ given('while the server is away nothing is done, and afterwards all is', async (
   wire.refuse(false);
   await waiting;
   assert.equal(await store.read(countBoxes, { prefix: 'away' }), 1);
+});
+
+given(
+  'a call that waits too long for a server is refused, and later ones are taken',
+  async (here) => {
+    const clock = createFakeClock();
+    await here.store.close();
+    const store = await open(here.wire.url, 500, clock);
+    here.wire.refuse(true);
+    const waiting = failureOf(store.transact('addBox', { id: 'long-1' }));
+    await passing(clock, waiting);
+    assert.equal((await waiting).code, 'store_failing');
+    here.wire.refuse(false);
+    const later = store.transact('addBox', { id: 'long-2' });
+    await passing(clock, later);
+    assert.equal(await store.read(countBoxes, { prefix: 'long-' }), 1);
+    await store.close();
+  },
+);
+
+given('a server that owes an answer for too long is given up', async (here) => {
+  const clock = createFakeClock();
+  await here.store.close();
+  const store = await open(here.wire.url, 500, clock);
+  await store.transact('addBox', { id: 'mute-1' });
+  here.wire.hush();
+  const next = store.transact('addBox', { id: 'mute-2' });
+  await passing(clock, next, 1000);
+  assert.equal(await store.read(countBoxes, { prefix: 'mute-' }), 2);
+  await store.close();
 });
 
 given('two that wait for each other are told apart, and both are done', async (here) => {
@@ -247,6 +278,19 @@ test('a server that is not there is said to be so, without the password', async 
   assert.equal(shownUrl(socket), 'postgres://ada@/einsora?host=/run/postgresql');
   assert.equal(shownUrl(new Secret('s3cret')), 'an address that cannot be read');
 });
+
+/** Lets time pass until it settles, in steps that leave the server time to answer. */
+async function passing(clock: FakeClock, work: Promise<unknown>, step_ms = 100): Promise<void> {
+  let settled = false;
+  const settle = () => {
+    settled = true;
+  };
+  work.then(settle, settle);
+  while (!settled) {
+    await clock.advance(step_ms);
+    await systemClock.sleep(2);
+  }
+}
 
 /** Until so many sessions wait for a lock. */
 async function untilWaiting(beside: PgConnection, count: number): Promise<void> {

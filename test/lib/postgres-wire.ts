@@ -17,6 +17,8 @@ export type Wire = {
   cut(): void;
   /** The same, without the server noticing: its side stays open. */
   cutUnnoticed(): void;
+  /** Lets no answer through any more, on the connections that are there. */
+  hush(): void;
   /** Refuses new connections, or takes them again. */
   refuse(refused: boolean): void;
   /** Cuts once the next COMMIT comes: before it reaches the server, or before its answer does. */
@@ -28,6 +30,8 @@ export async function stretchWire(database: TestDatabase): Promise<Wire> {
   const folder = mkdtempSync(join(tmpdir(), 'einsora-wire-'));
   const sockets = new Set<Socket>();
   let refused = false;
+  let connections = 0;
+  let hushed = 0;
   let unnoticed = false;
   let at_commit: 'before' | 'after' | null = null;
   const nears = new Set<Socket>();
@@ -38,6 +42,8 @@ export async function stretchWire(database: TestDatabase): Promise<Wire> {
     if (refused) return void near.destroy();
     const far = createConnection(join(database.at, '.s.PGSQL.5432'));
     let deaf = false;
+    const number = connections;
+    connections += 1;
     nears.add(near);
     for (const [socket, other] of [
       [near, far],
@@ -59,7 +65,7 @@ export async function stretchWire(database: TestDatabase): Promise<Wire> {
     });
     far.on('data', (bytes) => {
       if (deaf) cut();
-      else near.write(bytes);
+      else if (number >= hushed) near.write(bytes);
     });
   });
   await new Promise<void>((resolve) => server.listen(join(folder, '.s.PGSQL.5432'), resolve));
@@ -70,6 +76,9 @@ export async function stretchWire(database: TestDatabase): Promise<Wire> {
       unnoticed = true;
       for (const socket of nears) socket.destroy();
       nears.clear();
+    },
+    hush() {
+      hushed = connections;
     },
     refuse: (value) => {
       refused = value;
