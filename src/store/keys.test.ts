@@ -2,83 +2,66 @@
  * Endpoint keys: for one endpoint, revoked with it, stored as what cannot be turned back.
  */
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
-import { openTestStore, storeKinds } from '../../test/lib/rig.ts';
-import {
-  beginStory,
-  reportRun,
-  runsOf,
-  type Story,
-  take,
-  workloadsOf,
-} from '../../test/lib/store-model.ts';
+import { reportRun, runsOf, type Story, take, workloadsOf } from '../../test/lib/store-model.ts';
+import { onEveryStore } from '../../test/lib/store-tests.ts';
 import { findKey, findTarget, listKeys } from './keys.ts';
 
-for (const kind of storeKinds) {
-  describe(`keys on a store in ${kind}`, () => {
-    const given = (name: string, body: (story: Story, workload_id: string) => Promise<void>) =>
-      test(name, async () => {
-        const { store, close } = await openTestStore(kind);
-        try {
-          const story = await beginStory(store);
-          await take(story, { do: 'launch', which: 0, clock_ms: 0 });
-          await body(story, (await workloadsOf(store))[0]?.id ?? '');
-        } finally {
-          await close();
-        }
-      });
-
-    given('a key is found by its hash and opens its endpoint', async (story, workload_id) => {
-      await create(story, 'k1');
-      const key = await story.store.read(findKey, { hash: 'hash-k1' });
-      assert.deepEqual([key?.workload_id, key?.revoked_at], [workload_id, null]);
-      assert.equal(await story.store.read(findKey, { hash: 'hash-k2' }), undefined);
+onEveryStore('keys', (inStory) => {
+  const given = (name: string, body: (story: Story, workload_id: string) => Promise<void>) =>
+    inStory(name, async (story) => {
+      await take(story, { do: 'launch', which: 0, clock_ms: 0 });
+      await body(story, (await workloadsOf(story.store))[0]?.id ?? '');
     });
 
-    given('deleting the endpoint revokes its keys at once', async (story) => {
-      await create(story, 'k1');
-      await take(story, { do: 'place', which: 0, clock_ms: 1 });
-      await take(story, { do: 'delete', which: 0, clock_ms: 1 });
-      assert.equal((await workloadsOf(story.store))[0]?.state, 'deleting');
-      assert.notEqual((await story.store.read(findKey, { hash: 'hash-k1' }))?.revoked_at, null);
-    });
-
-    given('a deleted endpoint, another tenant and no endpoint get no key', async (story) => {
-      assert.equal(await create(story, 'k1', { tenant_id: 'other' }), 'not_found');
-      assert.equal(await create(story, 'k1', { workload: 'nothing' }), 'not_found');
-      await take(story, { do: 'delete', which: 0, clock_ms: 1 });
-      assert.equal(await create(story, 'k1'), 'not_found');
-    });
-
-    given('a key is revoked once, and only through its own workload', async (story, id) => {
-      await create(story, 'k1');
-      const revoke = (workload_id: string, now: number) =>
-        story.store.transact('revokeKey', { workload_id, key_id: 'k1', now });
-      assert.deepEqual(await revoke('another', 5), { found: 0 });
-      assert.deepEqual(await revoke(id, 6), { found: 1 });
-      assert.deepEqual(await revoke(id, 7), { found: 1 });
-      const [key] = await story.store.read(listKeys, { workload_id: id, limit: 10 });
-      assert.equal(key?.revoked_at, 6);
-    });
-
-    given('a target has a run only while one is ready and not ended', async (story, id) => {
-      const epoch = async () =>
-        (await story.store.read(findTarget, { workload_id: id }))?.run_epoch;
-      assert.equal(await epoch(), null);
-      await take(story, { do: 'place', which: 0, clock_ms: 1 });
-      assert.equal(await epoch(), null, 'not ready yet');
-      const [run] = await runsOf(story.store);
-      assert.ok(run);
-      await reportRun(story, run, 'ready');
-      assert.equal(await epoch(), 1);
-      await reportRun(story, run, 'ended');
-      assert.equal(await epoch(), null, 'ended');
-      await take(story, { do: 'delete', which: 0, clock_ms: 1 });
-      await reportRun(story, run, 'removed');
-      assert.equal(await story.store.read(findTarget, { workload_id: id }), undefined);
-    });
+  given('a key is found by its hash and opens its endpoint', async (story, workload_id) => {
+    await create(story, 'k1');
+    const key = await story.store.read(findKey, { hash: 'hash-k1' });
+    assert.deepEqual([key?.workload_id, key?.revoked_at], [workload_id, null]);
+    assert.equal(await story.store.read(findKey, { hash: 'hash-k2' }), undefined);
   });
-}
+
+  given('deleting the endpoint revokes its keys at once', async (story) => {
+    await create(story, 'k1');
+    await take(story, { do: 'place', which: 0, clock_ms: 1 });
+    await take(story, { do: 'delete', which: 0, clock_ms: 1 });
+    assert.equal((await workloadsOf(story.store))[0]?.state, 'deleting');
+    assert.notEqual((await story.store.read(findKey, { hash: 'hash-k1' }))?.revoked_at, null);
+  });
+
+  given('a deleted endpoint, another tenant and no endpoint get no key', async (story) => {
+    assert.equal(await create(story, 'k1', { tenant_id: 'other' }), 'not_found');
+    assert.equal(await create(story, 'k1', { workload: 'nothing' }), 'not_found');
+    await take(story, { do: 'delete', which: 0, clock_ms: 1 });
+    assert.equal(await create(story, 'k1'), 'not_found');
+  });
+
+  given('a key is revoked once, and only through its own workload', async (story, id) => {
+    await create(story, 'k1');
+    const revoke = (workload_id: string, now: number) =>
+      story.store.transact('revokeKey', { workload_id, key_id: 'k1', now });
+    assert.deepEqual(await revoke('another', 5), { found: 0 });
+    assert.deepEqual(await revoke(id, 6), { found: 1 });
+    assert.deepEqual(await revoke(id, 7), { found: 1 });
+    const [key] = await story.store.read(listKeys, { workload_id: id, limit: 10 });
+    assert.equal(key?.revoked_at, 6);
+  });
+
+  given('a target has a run only while one is ready and not ended', async (story, id) => {
+    const epoch = async () => (await story.store.read(findTarget, { workload_id: id }))?.run_epoch;
+    assert.equal(await epoch(), null);
+    await take(story, { do: 'place', which: 0, clock_ms: 1 });
+    assert.equal(await epoch(), null, 'not ready yet');
+    const [run] = await runsOf(story.store);
+    assert.ok(run);
+    await reportRun(story, run, 'ready');
+    assert.equal(await epoch(), 1);
+    await reportRun(story, run, 'ended');
+    assert.equal(await epoch(), null, 'ended');
+    await take(story, { do: 'delete', which: 0, clock_ms: 1 });
+    await reportRun(story, run, 'removed');
+    assert.equal(await story.store.read(findTarget, { workload_id: id }), undefined);
+  });
+});
 
 async function create(story: Story, id: string, over: object = {}): Promise<string> {
   const done = await story.store.transact('createKey', {
