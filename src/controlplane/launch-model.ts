@@ -11,6 +11,7 @@ import { parseModelName } from '../models/source-name.ts';
 import { modelFileId } from '../models/store.ts';
 import { findModelFile } from '../store/model-files.ts';
 import type { ApiDeps } from './api-deps.ts';
+import { isOutOfReach, keptModel } from './kept-model.ts';
 import type { RemoteModel } from './model-sources.ts';
 
 /** What a hub or a server says of the model; null for what is of neither. */
@@ -24,13 +25,25 @@ export async function lookModel(
   if (kind === 'file' && !(await ownsMachine(deps, tenant_id))) {
     throw new EinsoraError('file_source_refused');
   }
-  const remote = await deps.models.look(tenant_id, asked.model);
+  const remote = await look(deps, tenant_id, asked.model);
   if (remote !== null && remote.format !== 'gguf') {
     const { repo, format } = remote;
     const page = repo === null ? 'at its publisher' : `${deps.hub_url}/models?search=${repo}`;
     throw new EinsoraError('no_engine_for_format', { model: asked.model, format, page });
   }
   return remote;
+}
+
+/** Without a hub, what a machine has of the model already will do. */
+async function look(deps: ApiDeps, tenant_id: string, model: string): Promise<RemoteModel | null> {
+  try {
+    return await deps.models.look(tenant_id, model);
+  } catch (error) {
+    if (!(error instanceof EinsoraError) || !isOutOfReach(error)) throw error;
+    const kept = await keptModel(deps.store, tenant_id, model);
+    if (kept === null) throw error;
+    return kept;
+  }
 }
 
 async function ownsMachine(deps: ApiDeps, tenant_id: string): Promise<boolean> {

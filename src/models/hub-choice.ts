@@ -91,7 +91,7 @@ function ggufChoices(files: readonly HubFile[]): HubFile[] {
 }
 
 /** `Q4_K_M` is in `x-q4_k_m.gguf` and not in `x-Q4_K_M_L.gguf`. */
-function hasQuant(path: string, quant: string): boolean {
+export function hasQuant(path: string, quant: string): boolean {
   const words = quant.replace(/[.]/g, '\\.');
   return new RegExp(`(?:^|[/._-])${words}(?=[/.-]|$)`, 'i').test(path);
 }

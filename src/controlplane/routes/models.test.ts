@@ -137,6 +137,33 @@ given(
   },
 );
 
+given(
+  'without its hub a model that is here can be launched; one that is not is refused',
+  async (rig, machine) => {
+    await pull(rig);
+    const [wish] = (await machine.sync())?.files ?? [];
+    assert.ok(wish !== undefined);
+    await machine.sync([ready(wish, 1)]);
+    hub.faults = { status: { code: 502 } };
+    const tries = async (model: string) => {
+      const body = { kind: 'endpoint', model };
+      const asked = ask(rig, 'POST', '/v1/plan', { body });
+      await rig.clock.advance(61_000); // what was answered before is forgotten, the second try is made
+      return asked;
+    };
+    const code = async (model: string) => (await tries(model)).body.error?.code;
+    await tries(name);
+    for (const model of [name, `${name}:Q4_0`, `${name}@main`, pinned(), `${name}/m-Q4_0.gguf`]) {
+      const plan = await tries(model);
+      assert.equal(plan.status, 200, plan.text);
+      assert.equal((plan.body.download as { source: string }).source, pinned());
+    }
+    assert.equal(await code(`${name}:Q8_0`), 'hub_failing');
+    assert.equal(await code(`${name}@${'f'.repeat(40)}`), 'hub_failing');
+    assert.equal(await code('hf://o/other'), 'hub_failing');
+  },
+);
+
 given('how far a fetch is is written nowhere', async (rig, machine) => {
   await pull(rig);
   const [wish] = (await machine.sync())?.files ?? [];
