@@ -51,8 +51,8 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
   const span = hours * hour_ms;
   const items: Item[] = [];
   // Some stories are busy and some are calm; some are about one fault only.
-  const deeds = Math.round(hours * chance.between(15, 45));
-  const faults = Math.round(hours * chance.between(3, 14));
+  const deeds = Math.round(hours * chance.between(4, 14));
+  const faults = Math.round(hours * chance.between(1, 7));
   const favourite = chance.is(0.3) ? chance.pick(faultMakers) : null;
   for (let count = 0; count < deeds; count += 1) {
     // Half of them come in the first fifth, so that there is something to disturb.
