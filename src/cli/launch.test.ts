@@ -57,6 +57,15 @@ test('the plan comes before anything is recorded, and its refusal ends the launc
   assert.equal(api.workloads.size, 0);
 });
 
+test('a placement that differs from the plan is said', async () => {
+  const [first, ...rest] = scriptedStart();
+  const elsewhere = { ...placed(), machine_name: 'box9' };
+  api.script = [{ ...first, placement: elsewhere }, ...rest];
+  assert.match((await runCli(argv, api)).stderr, /Not as planned: box9 instead of box1\./);
+  api.script = scriptedStart();
+  assert.doesNotMatch((await runCli(argv, api)).stderr, /Not as planned/);
+});
+
 test('launch --json prints one document with plan, workload, url, key and request', async () => {
   api.script = scriptedStart();
   const { code, stdout } = await runCli([...argv, '--json', '--context-length', '512'], api);

@@ -139,6 +139,8 @@ async function conclude(
   const runs = ended === 'running';
   const key = runs ? await makeKey(client, workload) : null;
   const log_tail = ended === 'failed' ? await readTail(client, workload) : [];
+  const differs = differenceOf(recorded.plan, workload);
+  if (differs !== null) say(context, differs);
   sayOutcome(context, outcome, log_tail);
   if (options.json) {
     const error = failureOf(outcome)?.body().error ?? null;
@@ -147,6 +149,17 @@ async function conclude(
     printReady(context, workload, key);
   }
   return exitCode(exitOfEnd[ended]);
+}
+
+/** Where it went elsewhere than planned (by then the place was taken), in words. */
+export function differenceOf(plan: Plan, { placement }: Workload): string | null {
+  const { chosen } = plan;
+  if (chosen === null || placement === null) return null;
+  const facts = ['machine_name', 'driver', 'isolation', 'placed_class'] as const;
+  const changed = facts.filter((fact) => chosen[fact] !== placement[fact]);
+  if (changed.length === 0) return null;
+  const list = changed.map((fact) => `${placement[fact]} instead of ${chosen[fact]}`).join(', ');
+  return `Not as planned: ${list}. Things changed between the plan and the placement.`;
 }
 
 async function makeKey(client: Client, workload: Workload): Promise<string | null> {
