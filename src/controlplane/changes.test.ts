@@ -21,7 +21,7 @@ async function given(last: number) {
     },
   } as unknown as EinsoraStore;
   const changes = await numberChanges(store);
-  const write = () => changes.store.transact('forgetIdempotencyKeys', { before: 0 });
+  const write = () => changes.store.transact('forgetIdempotencyKeys', { kept_rounds: 1 });
   return { changes, calls, write };
 }
 

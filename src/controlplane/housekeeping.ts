@@ -9,6 +9,7 @@ import { describeError, type Log } from '../lib/log.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 
 const every_ms = 10 * 60_000;
+const kept_rounds = Math.ceil(limits.idempotency_kept_ms / every_ms) + 1;
 
 export function startHousekeeping(deps: { store: EinsoraStore; clock: Clock; log: Log }) {
   const { store, clock, log } = deps;
@@ -19,8 +20,7 @@ export function startHousekeeping(deps: { store: EinsoraStore; clock: Clock; log
       await clock.sleep(every_ms, stopping.signal);
       if (stopping.signal.aborted) return;
       try {
-        const before = clock.now() - limits.idempotency_kept_ms;
-        await store.transact('forgetIdempotencyKeys', { before });
+        await store.transact('forgetIdempotencyKeys', { kept_rounds });
       } catch (error) {
         log.warn({ error: describeError(error) }, 'housekeeping failed');
       }

@@ -30,23 +30,31 @@ export async function once<Result extends Json>(
   }
   const result = await action();
   await sql.run(
-    `insert into idempotency (principal, key, request_hash, result, created_at)
-     values ($1, $2, $3, $4, $5)`,
+    `insert into idempotency (principal, key, request_hash, result, created_at, round)
+     values ($1, $2, $3, $4, $5,
+       coalesce((select cast(value as bigint) from meta where key = 'housekeeping_round'), 0))`,
     [key.principal, key.key, key.request_hash, JSON.stringify(result), now],
   );
   return { outcome: 'done', result };
 }
 
-/** Forgets keys older than `before`, at most 1,000 at a time. */
+/**
+ * One more round of housekeeping: forgets keys that are `kept_rounds` old, at most 1,000 at a time.
+ * Rounds come at a pace of their own, so a wall clock that jumps a year ahead makes no key old.
+ */
 export async function forgetIdempotencyKeys(
   sql: Sql,
-  args: { before: number },
+  args: { kept_rounds: number },
 ): Promise<{ forgotten: number }> {
+  const row = await sql.get<{ value: string }>(
+    `insert into meta (key, value) values ('housekeeping_round', '1')
+     on conflict (key) do update
+       set value = cast(cast(meta.value as bigint) + 1 as text) returning value`,
+  );
   const forgotten = await sql.run(
     `delete from idempotency where (principal, key) in
-       (select principal, key from idempotency where created_at < $1
-        order by created_at limit 1000)`,
-    [args.before],
+       (select principal, key from idempotency where round <= $1 order by round limit 1000)`,
+    [Number(row?.value ?? 0) - args.kept_rounds],
   );
   return { forgotten };
 }

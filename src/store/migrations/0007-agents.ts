@@ -11,5 +11,7 @@ alter table machines add column fenced_at bigint;
 alter table machines add column fenced_by text;
 alter table workloads add column restored_epoch bigint not null default 0;
 alter table idempotency add column round bigint not null default 0;
+create index idempotency_round on idempotency (round);
+drop index idempotency_oldest;
 `,
 } as const;
