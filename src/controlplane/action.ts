@@ -6,6 +6,7 @@
  */
 import type { Context } from 'hono';
 import { makeId } from '../core/ids.ts';
+import { hideTokens } from '../core/token.ts';
 import type { Action, Attempt } from '../store/activity.ts';
 import type { ApiEnv } from './api.ts';
 import type { ApiDeps } from './api-deps.ts';
@@ -31,7 +32,11 @@ export function attemptOf(deps: Deps, c: Context<ApiEnv>, via: Action['via']): A
   };
 }
 
-/** What the client called it; null where that is long, or anything but letters, digits, `._-`. */
+/**
+ * What the client called it; null where that is long, a token, or anything but letters, digits,
+ * `._-`.
+ */
 export function clientRequestId(header: string | string[] | undefined): string | null {
-  return typeof header === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(header) ? header : null;
+  if (typeof header !== 'string' || !/^[A-Za-z0-9._-]{1,64}$/.test(header)) return null;
+  return hideTokens(header) === header ? header : null;
 }

@@ -8,6 +8,7 @@
 import type { Context } from 'hono';
 import type { EinsoraError } from '../contract/errors.ts';
 import { type RouteName, routes } from '../contract/routes.ts';
+import { hideTokens } from '../core/token.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
@@ -68,11 +69,11 @@ export function isReading(name: RouteName): boolean {
 
 const target_chars = 100;
 
-/** What the path of a request names, as the client wrote it: `workload:chat`. */
+/** What the path of a request names, as the client wrote it but for tokens: `workload:chat`. */
 export function targetOf(params: Record<string, string>): string | null {
   const last = Object.entries(params).at(-1);
   if (last === undefined) return null;
   const [noun, value] = last;
-  const plain = plainText(value).toWellFormed().slice(0, target_chars);
+  const plain = hideTokens(plainText(value).toWellFormed()).slice(0, target_chars);
   return `${noun.replace(/_id$/, '')}:${plain}`;
 }

@@ -13,6 +13,7 @@ import { limits } from '../contract/limits.ts';
 import { gatewayPrefixes } from '../contract/routes.ts';
 import { formatBytes } from '../core/format.ts';
 import { makeId } from '../core/ids.ts';
+import { hideTokens } from '../core/token.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import type { Clock } from '../lib/clock.ts';
 import { isErrno } from '../lib/files.ts';
@@ -109,7 +110,7 @@ function open(deps: ServerDeps, bound: { port: number }): Server {
       uncount();
       const duration_ms = Math.round(deps.clock.monotonic() - began);
       const { method } = request;
-      const path = pathOf(request);
+      const path = hideTokens(pathOf(request));
       const client_request_id = clientRequestId(request.headers['x-request-id']) ?? undefined;
       const { statusCode: status } = response;
       const is_stranger = facts.log === log; // the API binds to it who asks

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { checkToken, makeToken, tokenPrefixes } from './token.ts';
+import { checkToken, hideTokens, makeToken, tokenPrefixes } from './token.ts';
 
 const bytes = fc.uint8Array({ minLength: 32, maxLength: 48 });
 const prefix = fc.constantFrom(...tokenPrefixes);
@@ -58,4 +58,18 @@ test('different bytes give different tokens', () => {
 
 test('too little randomness is refused', () => {
   assert.throws(() => makeToken('ept_', new Uint8Array(31)), /32 random bytes/);
+});
+
+test('tokens in a text are hidden, whatever stands around them, and nothing else is', () => {
+  fc.assert(
+    fc.property(prefix, bytes, (kind, random) => {
+      const token = makeToken(kind, random);
+      const path = `/v1/tokens/${token}/x`;
+      assert.equal(hideTokens(path), `/v1/tokens/${kind}(hidden)/x`);
+      assert.equal(hideTokens(`${token},${token}`), `${kind}(hidden),${kind}(hidden)`);
+    }),
+  );
+  for (const text of ['', 'tsk_', '/v1/workloads/chat', 'task_list_of_everything', 'ept_a']) {
+    assert.equal(hideTokens(text), text);
+  }
 });

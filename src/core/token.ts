@@ -42,6 +42,16 @@ export function checkToken(prefix: TokenPrefix, text: string): boolean {
   return checksumOf(prefix + rest.slice(0, body_chars)) === rest.slice(body_chars);
 }
 
+const in_text = new RegExp(`(${tokenPrefixes.join('|')})[0-9A-Za-z]{12,}`, 'g');
+
+/**
+ * The text with each token in it cut to its prefix: people put them where names belong, and what a
+ * client wrote there is kept and logged.
+ */
+export function hideTokens(text: string): string {
+  return text.replace(in_text, '$1(hidden)');
+}
+
 function checksumOf(text: string): string {
   return base62(BigInt(crc32(text)), checksum_chars);
 }

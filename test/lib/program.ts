@@ -148,7 +148,9 @@ export async function cleanUp(data_dir: string, running: Program | null): Promis
 }
 
 async function isRunning(program: Program): Promise<boolean> {
-  return (await Promise.race([program.ended.then(() => 'ended'), 'runs'])) === 'runs';
+  // Not at once: what has ended takes a turn to say so.
+  const runs = systemClock.sleep(0).then(() => 'runs');
+  return (await Promise.race([program.ended.then(() => 'ended'), runs])) === 'runs';
 }
 
 async function removeAll(program: Program): Promise<void> {

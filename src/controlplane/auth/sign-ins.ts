@@ -60,8 +60,9 @@ export function createSignIns(deps: {
       const stored = row?.password ?? null;
       const is_right = await passwords.verify(password, stored);
       if (!is_right || row === undefined || stored === null) {
-        const shown = plainText(name).slice(0, limits.name_chars);
-        log.warn({ user: shown }, 'a sign-in was refused');
+        // A name of nobody may be a password, typed into the wrong field.
+        const user = row === undefined ? null : plainText(name).slice(0, limits.name_chars);
+        log.warn({ user }, 'a sign-in was refused');
         throw new EinsoraError('sign_in_wrong');
       }
       tried.succeeded();
