@@ -28,7 +28,7 @@ const attempts = 6;
 const again_ms = 20;
 /** How long a write waits for a Postgres that went away. */
 const away_ms = 5000;
-const longest_pause_ms = 2000;
+const longest_pause_ms = 1000;
 
 export type WriterOptions = {
   transactions: TransactionTable;
