@@ -18,6 +18,7 @@ import {
   type Workload,
   type WorkloadEvent,
 } from '../../src/contract/workloads.ts';
+import { answerModels, type FakeModels } from './fake-models.ts';
 import { plan, workload } from './fake-records.ts';
 
 export const owner_token = 'own_0123456789abcdef0123456789abcdef';
@@ -54,6 +55,7 @@ export type FakeApi = {
   failures: Map<string, Failure>;
   /** The next call of each of these paths has its effect, and then loses its connection. */
   reset_paths: string[];
+  models: FakeModels;
   machines: unknown;
   catalog: unknown;
   /** What the gateway does with a chat. */
@@ -83,6 +85,7 @@ export async function openFakeApi(): Promise<FakeApi> {
     keys: new Map(),
     failures: new Map(),
     reset_paths: [],
+    models: { files: [], script: [] },
     machines: { items: [] },
     catalog: { classes: [], models: [] },
     chat: (_, response) => response.writeHead(500).end(),
@@ -141,6 +144,15 @@ function answerCall(api: FakeApi, call: Call, authorization: string | undefined)
   const parts = call.path.split('/').slice(2);
   if (parts[0] === 'workloads' && parts[1] !== undefined) {
     return answerWorkload(api, call, decodeURIComponent(parts[1]), parts.slice(2));
+  }
+  if (parts[0] === 'model-files') {
+    const missing = {
+      status: 404,
+      code: 'not_found',
+      message: 'There is no model file.',
+      fix: null,
+    };
+    return answerModels(api.models, call, parts[1]) ?? refuse(api, missing);
   }
   switch (`${call.method} ${call.path}`) {
     case 'POST /v1/plan':
