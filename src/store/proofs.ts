@@ -29,8 +29,8 @@ export async function proveRunning(
 }
 
 /**
- * A machine slept for so long and woke up at this instant: what was metered there of that time, open
- * or not, is taken off by an entry of its own.
+ * A machine slept for so long and woke up at this instant: what was metered there of that time,
+ * open or not, is taken off by an entry of its own.
  */
 export async function deductSleep(
   sql: Sql,
