@@ -11,7 +11,9 @@ import {
   createRig,
   endpointSpec,
   type Rig,
+  type RigOptions,
   type RigStore,
+  storeKinds,
 } from '../../test/lib/rig.ts';
 import { limits } from '../contract/limits.ts';
 import type { Stage } from '../contract/workloads.ts';
@@ -37,8 +39,8 @@ type Served = {
 };
 
 /** The rig's parts behind a real listener, on the real clock, with a second tenant. */
-async function given(body: (served: Served) => Promise<void>, wrap?: (s: RigStore) => RigStore) {
-  const rig = await createRig(wrap === undefined ? {} : { wrap });
+async function given(body: (served: Served) => Promise<void>, options: RigOptions = {}) {
+  const rig = await createRig(options);
   const { random, log } = rig;
   const clock = systemClock;
   await addTenant(rig.store, 'other', 'other');
@@ -119,19 +121,24 @@ test('each tenant hears its own workloads and machines, and nothing of the other
     assert.equal(JSON.stringify(eve.heard).includes(served.rig.ids.machine_id), false);
   }));
 
-test('of many writers, every event is heard once, each workload in order', () =>
-  given(async (served) => {
-    const ada = await served.follow(served.rig.token);
-    const ids = await Promise.all(
-      Array.from({ length: 60 }, async (_, index) => {
-        const id = await launch(served, `w-${index}`);
-        await stop(served, id);
-        return id;
-      }),
-    );
-    await ada.until((heard) => names(heard).length === 60 * 3);
-    for (const id of ids) assert.deepEqual(numbersOf(ada.heard, id), [1, 2, 3]);
-  }));
+for (const kind of storeKinds) {
+  test(`of many writers every event is heard once, in order, on a store in ${kind}`, () =>
+    given(
+      async (served) => {
+        const ada = await served.follow(served.rig.token);
+        const ids = await Promise.all(
+          Array.from({ length: 60 }, async (_, index) => {
+            const id = await launch(served, `w-${index}`);
+            await stop(served, id);
+            return id;
+          }),
+        );
+        await ada.until((heard) => names(heard).length === 60 * 3);
+        for (const id of ids) assert.deepEqual(numbersOf(ada.heard, id), [1, 2, 3]);
+      },
+      { kind },
+    ));
+}
 
 test('who was away goes on after the last event, without a loss and without a repeat', () =>
   given(async (served) => {
@@ -251,16 +258,19 @@ test('listening writes nothing', async () => {
     written = both.written;
     return both.store;
   };
-  await given(async (served) => {
-    const eve = await served.follow(served.eve);
-    await eve.until((heard) => heard.some((one) => one.type === 'hello'));
-    written.length = 0;
-    await launch(served, 'hers', 'other');
-    await eve.until(has('hers'));
-    const again = await served.follow(served.eve, eve.lastId());
-    await again.until((heard) => heard.length > 0);
-    assert.deepEqual(written, ['launchWorkload']);
-  }, wrap);
+  await given(
+    async (served) => {
+      const eve = await served.follow(served.eve);
+      await eve.until((heard) => heard.some((one) => one.type === 'hello'));
+      written.length = 0;
+      await launch(served, 'hers', 'other');
+      await eve.until(has('hers'));
+      const again = await served.follow(served.eve, eve.lastId());
+      await again.until((heard) => heard.length > 0);
+      assert.deepEqual(written, ['launchWorkload']);
+    },
+    { wrap },
+  );
 });
 
 test('where nobody knows whether a write happened, all are told to look anew', () =>
