@@ -36,13 +36,13 @@ export function isUnsafeFile(path: string): boolean {
 }
 
 export function chooseFiles(name: HubName, files: readonly HubFile[], page: string): HubChoice {
-  const choice = name.path === null ? chooseByContent(name, files, page) : named(name, files);
+  const choice = name.path === null ? chooseByContent(name, files, page) : named(name, files, page);
   if ('format' in choice) return choice;
   return ggufParts(name, choice, files);
 }
 
 /** The file that the user named. */
-function named(name: HubName, files: readonly HubFile[]): HubFile | HubChoice {
+function named(name: HubName, files: readonly HubFile[], page: string): HubFile | HubChoice {
   const path = name.path ?? '';
   if (isUnsafeFile(path)) {
     throw new SourceError('model_file_unsafe', { file: path, repo: name.repo });
@@ -56,7 +56,9 @@ function named(name: HubName, files: readonly HubFile[]): HubFile | HubChoice {
     throw new SourceError('hub_file_not_found', details);
   }
   if (/\.safetensors(?:\.index\.json)?$/.test(path)) return safetensorsOf(name, file, files);
-  return file;
+  if (/\.gguf$/i.test(path)) return file;
+  const why = `${path} is neither GGUF nor safetensors`;
+  throw new SourceError('model_files_missing', { repo: name.repo, why, page });
 }
 
 function chooseByContent(

@@ -189,6 +189,13 @@ const refusals: [string, string, string | null, RegExp, RegExp][] = [
   ],
   ['model_file_unsafe', 'hf://o/pickle/pytorch_model.bin', null, /never fetched/, /GGUF/],
   [
+    'model_files_missing',
+    'hf://o/one/README.md',
+    null,
+    /README.md is neither GGUF nor safetensors/,
+    /search=one/,
+  ],
+  [
     'model_parts_missing',
     'hf://o/half',
     null,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import fc from 'fast-check';
 import { allShards, isPlainPath, readShardIndex, shardName } from './shards.ts';
 import { type HubName, parseModelName, sourceText } from './source-name.ts';
 
@@ -107,4 +108,30 @@ test('an index of safetensors names plain files or is refused with why', () => {
     assert.equal(readShardIndex(text).ok, false, text);
   }
   assert.equal(isPlainPath('a/b.gguf'), true);
+});
+
+test('whatever is asked for has a meaning, and a source keeps its meaning when it is spelled out', () => {
+  const pieces = fc.constantFrom(
+    'hf://',
+    'hf.co/',
+    'https://',
+    'o/r',
+    '@',
+    'main',
+    ':',
+    'Q4_0',
+    '/',
+  );
+  const text = fc.array(
+    fc.oneof(pieces, fc.string({ maxLength: 4 }), fc.constantFrom('..', '%2F', '\0')),
+  );
+  fc.assert(
+    fc.property(text, (parts) => {
+      const name = parseModelName(parts.join(''));
+      if (name.kind !== 'hub' && name.kind !== 'https') return;
+      assert.deepEqual(parseModelName(sourceText(name)), name);
+      if (name.kind === 'hub') assert.match(name.repo, /^[\w][\w.-]*\/[\w][\w.-]*$/);
+    }),
+    { seed: 33, numRuns: 3000 },
+  );
 });

@@ -203,12 +203,13 @@ function lengthOf(answer: Answer): number | null {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** A name for a file of a URL: its last part, made plain. */
+/** A name for a file of a URL: its last part, made plain, and that of a model in any case. */
 function fileNameOf(url: URL): string {
   const last = url.pathname.split('/').filter(Boolean).at(-1) ?? '';
   const plain = last
     .replace(/%20/g, '-')
     .replace(/[^A-Za-z0-9._-]+/g, '-')
     .slice(-120);
-  return plain.replace(/^[.-]+/, '') || 'model.gguf';
+  const name = plain.replace(/^[.-]+/, '') || 'model';
+  return /\.(?:gguf|safetensors)$/i.test(name) ? name : `${name}.gguf`;
 }

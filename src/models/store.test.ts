@@ -165,3 +165,12 @@ test('a model that is damaged counts as not there, and is brought again', async 
   assert.equal((await bring()).files[0]?.sha256, sha256(big));
   assert.deepEqual(readFileSync(store.pathOf(manifest, 'big.gguf')), big);
 });
+
+test('an id that is none is no path', async () => {
+  using at = folder();
+  const { store } = open(at.path);
+  for (const id of ['../x', '', '.', 'a/b', '/tmp', 'a\0b']) {
+    await assert.rejects(store.remove(id), /an id of a model that is none/, id);
+    assert.equal(store.find(id), null);
+  }
+});

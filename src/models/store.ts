@@ -86,13 +86,15 @@ export function createModelStore(options: DownloadsOptions, downloads: Downloads
 
 type Context = DownloadsOptions & { downloads: Downloads };
 
+/** An id comes from elsewhere: as a path it is used only in the form that ids have. */
 function setFolder({ folder }: Context, id: string): string {
+  if (!/^\w+$/.test(id)) throw new Error('an id of a model that is none');
   return join(folder, 'sets', id);
 }
 
 function readManifest(context: Context, id: string): Manifest | null {
-  const folder = setFolder(context, id);
   try {
+    const folder = setFolder(context, id);
     const manifest = manifestSchema.parse(
       JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8')),
     );
@@ -120,6 +122,7 @@ async function bring(
   onProgress: (done_bytes: number, total_bytes: number) => void,
 ): Promise<Manifest> {
   const { folder, downloads } = context;
+  setFolder(context, wanted.id);
   await mkdir(join(folder, 'pending'), { recursive: true, mode: 0o700 });
   await downloads.ensureRoom(plan.main, plan.files);
   const keys = plan.files.map(contentKey);
@@ -171,9 +174,10 @@ async function putInPlace(context: Context, manifest: Manifest, contents: string
 
 async function remove(context: Context, id: string): Promise<void> {
   const { folder, downloads } = context;
+  const target = setFolder(context, id);
   const manifest = readManifest(context, id);
   const pending = readPending(context, id);
-  await rm(setFolder(context, id), { recursive: true, force: true });
+  await rm(target, { recursive: true, force: true });
   await rm(join(folder, 'pending', `${id}.json`), { force: true });
   for (const { sha256 } of manifest?.files ?? []) await dropContent(context, sha256);
   const still_wanted = new Set(listPending(context).flatMap(({ keys }) => keys));
