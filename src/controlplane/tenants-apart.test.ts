@@ -88,7 +88,7 @@ for (const sharing of sharings) {
         if (sharing !== 'community') {
           assert.equal(text.includes('their-desk'), false);
           assert.equal(text.includes(rig.ids.machine_id), false);
-          assert.match(text, /"no_machine_matches"/);
+          assert.match(text, /"no_machine_shared"/);
         }
       }));
   }
@@ -117,6 +117,6 @@ test('where a machine that nobody may know of goes away, nothing changes for oth
     const before = await eveSees(rig, eve);
     await rig.clock.advance(120_000);
     const plan = await ask(rig, 'POST', '/v1/plan', { token: eve, body: endpoint });
-    assert.match(plan.text, /no_machine_matches/);
+    assert.match(plan.text, /no_machine_shared/);
     assert.equal(before.text.includes('all_matching_offline'), false);
   }));

@@ -99,7 +99,8 @@ test('where nothing is chosen, every machine that one may know of says why not',
     const known = machines.filter((one) => maySee(trustLevel('mine', one), one));
     assert.equal(refusals.length, known.length);
     const has = (wanted: string) => refusals.some((refusal) => refusal.code === wanted);
-    const offline = has('machine_offline') ? 'all_matching_offline' : 'no_machine_matches';
+    const none = known.length === 0 ? 'no_machine_shared' : 'no_machine_matches';
+    const offline = has('machine_offline') ? 'all_matching_offline' : none;
     assert.equal(code, has('machine_busy') ? 'all_matching_busy' : offline);
   });
 });
@@ -183,7 +184,7 @@ for (const [what, machine] of unknownTo) {
       const drivers = [{ ...first(desk), driver: 'libvirt' as const }];
       const hidden = { ...desk, ...machine, online, drivers, name: 'secret' };
       const alone = place(spec, 'mine', [hidden]);
-      assert.deepEqual(alone, { chosen: null, refusals: [], code: 'no_machine_matches' });
+      assert.deepEqual(alone, { chosen: null, refusals: [], code: 'no_machine_shared' });
       const small = { ...desk, id: 'm2', offered: { ...desk.offered, cpu_millis: 1 } };
       assert.deepEqual(place(spec, 'mine', [small, hidden]), place(spec, 'mine', [small]));
     }

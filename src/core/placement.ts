@@ -57,12 +57,13 @@ export function place(
 
 /**
  * Why a workload waits that every machine refused, by the refusal that came closest: one that has
- * no room now says more than one that could never take it.
+ * no room now says more than one that could never take it. Without any, there is no machine that the
+ * tenant may know of.
  */
 export function waitCode(refusals: ReadonlySet<ReasonCode>): ReasonCode {
   if (refusals.has('machine_busy')) return 'all_matching_busy';
   if (refusals.has('machine_offline')) return 'all_matching_offline';
-  return 'no_machine_matches';
+  return refusals.size === 0 ? 'no_machine_shared' : 'no_machine_matches';
 }
 
 /** What is neither held nor reserved. Never negative, even where the owner lowered the offer. */

@@ -110,6 +110,11 @@ export const reasons = {
     sentence: 'No machine here can run this.',
     fix: 'bin/einsora doctor',
   },
+  no_machine_shared: {
+    status: 409,
+    sentence: 'Your tenant has no machine here, and none is shared with it.',
+    fix: 'bin/einsora machines',
+  },
   all_matching_busy: {
     status: 409,
     sentence: 'Every machine that could run this is busy.',
