@@ -57,8 +57,8 @@ export function place(
 
 /**
  * Why a workload waits that every machine refused, by the refusal that came closest: one that has
- * no room now says more than one that could never take it. Without any, there is no machine that the
- * tenant may know of.
+ * no room now says more than one that could never take it. Without any, there is no machine that
+ * the tenant may know of.
  */
 export function waitCode(refusals: ReadonlySet<ReasonCode>): ReasonCode {
   if (refusals.has('machine_busy')) return 'all_matching_busy';
