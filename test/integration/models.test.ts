@@ -3,7 +3,14 @@
  * after kill -9, refused with the reason, and opened by a token that nobody finds afterwards.
  */
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import type { ModelFile } from '../../src/contract/model-files.ts';
@@ -26,6 +33,8 @@ const data_dir = temporaryFolder();
 const cache_dir = join(data_dir, 'cache-of-this-test');
 const models_dir = join(cache_dir, 'models');
 let hub: FakeHub;
+/** Plain https, by a certificate that the operator trusts. */
+let server: FakeHub;
 let program: Program | null = null;
 let sentence = '';
 let known: Buffer;
@@ -35,17 +44,21 @@ const start = () =>
     data_dir,
     env: {
       EINSORA_HUB_URL: hub.url,
-      EINSORA_MODEL_ORIGINS: hub.files_origin,
+      EINSORA_MODEL_ORIGINS: `${hub.files_origin}, ${server.files_origin}`,
+      NODE_EXTRA_CA_CERTS: join(data_dir, 'ca.pem'),
       EINSORA_CACHE_DIR: cache_dir,
     },
   });
 
 before(async () => {
   hub = await startFakeHub();
+  server = await startFakeHub({ tls: true });
+  writeFileSync(join(data_dir, 'ca.pem'), server.ca ?? '');
   const path = join(data_dir, 'known.gguf');
   ({ sentence } = writeKnownAnswerModel(path));
   known = readFileSync(path);
   hub.put('einsora/known', 'known-F32.gguf', known);
+  server.put('some/where', 'plain.gguf', otherModel('plain'));
   hub.put('einsora/twin', 'twin-F32.gguf', known);
   hub.put('einsora/secret', 'secret-F32.gguf', otherModel('secret'));
   hub.close_repo('einsora/secret', 'gated');
@@ -61,7 +74,7 @@ before(async () => {
 });
 after(async () => {
   if (program !== null) await cleanUp(data_dir, program);
-  await hub.close();
+  await Promise.all([hub.close(), server.close()]);
 });
 beforeEach(() => {
   hub.faults = {};
@@ -277,4 +290,16 @@ test('a model in parts is fetched whole, and the engine reads all of it', real, 
   const said = await cli('chat', 'big-f32', 'Who?');
   assert.equal(said.stdout, `${sentence}\n`, said.stderr);
   assert.equal((await cli('rm', 'big-f32')).code, 0);
+});
+
+test('a model of an https server answers; what its URL asks with is not shown', real, async () => {
+  const url = `${server.files_origin}/some/where/plain.gguf`;
+  const launched = await cli('launch', 'endpoint', `${url}?signature=very-private`);
+  assert.equal(launched.code, 0, launched.stderr);
+  const said = await cli('chat', 'plain', 'Who?');
+  assert.equal(said.stdout, `${sentence}\n`, said.stderr);
+  const { stdout } = await cli('models', 'ls', '--json');
+  assert.ok(stdout.includes(url) && !stdout.includes('very-private'));
+  assert.ok(!readFileSync(join(data_dir, 'einsora.log'), 'utf8').includes('very-private'));
+  assert.equal((await cli('rm', 'plain')).code, 0);
 });
