@@ -57,6 +57,8 @@ type Context = AgentDeps & {
   /** There is something to report. */
   news: Signal;
   stopping: AbortSignal;
+  /** Lets the poll that is open end. */
+  endPoll: () => void;
   /** The control plane knows this machine. */
   markKnown: () => void;
   /** Tries in a row that came to nothing. */
@@ -83,6 +85,7 @@ export function createAgent(deps: AgentDeps): Agent {
   });
   const context: Context = {
     ...{ ...deps, runs, news, stopping: stopping.signal, markKnown, failures: 0 },
+    endPoll: () => {},
     ...{ identity: null, hello_id: null, seq: 0, inventory_text: '', inventory_at: 0 },
   };
   const running = loop(context).catch((error) => {
@@ -92,6 +95,7 @@ export function createAgent(deps: AgentDeps): Agent {
     known,
     async stop() {
       stopping.abort();
+      context.endPoll();
       await running;
       await runs.leave();
       await deps.models?.stop();
@@ -219,7 +223,8 @@ async function exchange(
   const { transport, clock, boot_id, runs, models, news, stopping } = context;
   context.seq += 1;
   const poll = new AbortController();
-  const either = AbortSignal.any([poll.signal, stopping]);
+  context.endPoll = () => poll.abort('it stops');
+  if (stopping.aborted) context.endPoll();
   const report: Report = {
     boot_id,
     ...greeted,
@@ -230,7 +235,7 @@ async function exchange(
     inventory: await newInventory(context),
     ...(models === undefined ? {} : { models: models.observed() }),
   };
-  const reply = transport.sync(report, either);
+  const reply = transport.sync(report, poll.signal);
   const done = new AbortController();
   let took_news = false;
   const waitForNews = async () => {

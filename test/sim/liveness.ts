@@ -10,11 +10,12 @@ type Row = { id: string; name: string; state: string; intent: string; code: stri
 export function checkConverged(story: Story, deployment: Deployment): void {
   const { watch } = deployment.database;
   const rows = watch.all<Row>('select id, name, state, intent, code from workloads');
-  for (const row of rows) checkWorkload(story, deployment, row);
+  for (const row of rows) checkWorkload(story, row);
+  checkProgress(story, deployment, rows);
   checkProcesses(story, deployment);
 }
 
-function checkWorkload(story: Story, deployment: Deployment, row: Row): void {
+function checkWorkload(story: Story, row: Row): void {
   const { id, state, intent } = row;
   const say = (what: string) =>
     story.violate('liveness', `${id} is ${state} (${row.code}), wanted ${intent}: ${what}`);
@@ -22,10 +23,17 @@ function checkWorkload(story: Story, deployment: Deployment, row: Row): void {
   if (intent === 'stopped' && state !== 'stopped') say('it should have stopped');
   if (intent !== 'running' || state === 'running' || state === 'failed') return;
   if (state !== 'pending' && state !== 'queued') say('it should run');
-  else if (hasRoom(deployment, id)) say('there is room for it');
 }
 
-/** I-16: whether a machine that may take it has room, by the store's own holds. */
+/** I-16: of what waits at least one has no room, and may be why room is kept from the others. */
+function checkProgress(story: Story, deployment: Deployment, rows: readonly Row[]): void {
+  const waiting = rows.filter(({ state }) => state === 'pending' || state === 'queued');
+  if (waiting.length === 0 || !waiting.every(({ id }) => hasRoom(deployment, id))) return;
+  const ids = waiting.map(({ id, code }) => `${id} (${code})`).join(', ');
+  story.violate('I-16', `there is room for each of ${ids}`);
+}
+
+/** Whether a machine that may take it has room, by the store's own holds. */
 function hasRoom({ database }: Deployment, id: string): boolean {
   const found = database.watch.get(
     `select m.id from machines m, workloads w
