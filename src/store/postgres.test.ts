@@ -227,11 +227,12 @@ test('a server that was killed and came back has all that was answered', real, a
         done.push(id);
       }
     });
+    const ended = Promise.allSettled(callers);
     while (done.length < 50) await systemClock.sleep(1);
     await cluster.crash();
     goes_on = false;
     await cluster.restart();
-    await Promise.allSettled(callers);
+    await ended;
     await untilTaken(store);
     for (let start = 0; start < done.length; start += 500) {
       const ids = done.slice(start, start + 500);
