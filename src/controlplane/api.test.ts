@@ -285,3 +285,16 @@ test('what was asked is on the timeline with who asked and by which request', as
   assert.equal(rows[0]?.actor, 'user:op');
   assert.match(rows[0]?.request_id ?? '', /^[0-9a-z]{26}$/);
 });
+
+test('the document of the API is made once, whoever asks for it how often', async () => {
+  const { api } = rig;
+  const make = api.getOpenAPI31Document;
+  let made = 0;
+  api.getOpenAPI31Document = (...args) => {
+    made += 1;
+    return make.apply(api, args);
+  };
+  const answers = await Promise.all([1, 2, 3].map(() => ask(rig, 'GET', '/v1/openapi.json')));
+  assert.ok(answers.every(({ status, body }) => status === 200 && 'paths' in body));
+  assert.ok(made <= 1, `made ${made} times`);
+});

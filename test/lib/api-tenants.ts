@@ -46,9 +46,16 @@ export async function createTenants(rig: Rig) {
     await furnish(rig, token, tenant.mark);
   }
   const things = await openThings(rig);
+  /** One-time links that were given out, newest last. */
+  const links: string[] = [];
   // What a tenant's own people once said may come back to them: it stands in their activity.
   const said = new Map<string, Set<string>>();
   const telling = /[0-7][0-9a-hjkmnp-tv-z]{25}|zq[abc]/g;
+  const note = (tenant: string, text: string) => {
+    const known = said.get(tenant) ?? new Set();
+    said.set(tenant, known);
+    for (const found of text.match(telling) ?? []) known.add(found);
+  };
   // An operator names things of every tenant.
   const markOf = (who: Principal | null) =>
     who?.role === 'operator' ? '' : (tenants.find(({ id }) => id === who?.tenant)?.mark ?? '');
@@ -65,17 +72,17 @@ export async function createTenants(rig: Rig) {
 
     resolve(asked: Ask): Asked {
       const principal = principals[asked.who] ?? null;
-      const whole = resolve(asked, principal, markOf(principal), things.target);
-      if (principal === null) return whole;
-      const known = said.get(principal.tenant) ?? new Set();
-      said.set(principal.tenant, known);
-      for (const found of whole.sent.match(telling) ?? []) known.add(found);
+      const whole = resolve(asked, principal, markOf(principal), things.target, links);
+      if (principal !== null) note(principal.tenant, whole.sent);
       return whole;
     },
 
     /** Whoever lost the right to ask is followed by another like them. */
     async learn(asked: Asked, status: number, text: string): Promise<void> {
       const { principal } = asked;
+      links.push(...(text.match(/eat_\w{36}/g) ?? []));
+      // What an operator does to others stands in the activity of the operator's own tenant.
+      if (principal?.role === 'operator') note(principal.tenant, text);
       if (status < 300) await things.look();
       if (status !== 401 || principal === null || !text.includes('sign_in_required')) return;
       await follow(principal);
@@ -165,7 +172,13 @@ async function openThings({ store }: Rig) {
   };
 }
 
-function resolve(asked: Ask, principal: Principal | null, mark: string, target: Target): Asked {
+function resolve(
+  asked: Ask,
+  principal: Principal | null,
+  mark: string,
+  target: Target,
+  links: readonly string[],
+): Asked {
   const { method, path } = routes[asked.route];
   let next = 0;
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
@@ -181,7 +194,7 @@ function resolve(asked: Ask, principal: Principal | null, mark: string, target: 
       return [name, target(what, chosen, principal)];
     }),
   ).toString();
-  const body = bodyOf(asked, mark);
+  const body = bodyOf(asked, mark)?.replace('@link', links.at(-1 - (asked.who % 3)) ?? '');
   const headers: Record<string, string> = {};
   if (principal !== null) headers.authorization = `Bearer ${principal.token}`;
   if (body !== undefined) headers['content-type'] = 'application/json';

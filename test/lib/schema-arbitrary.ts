@@ -55,6 +55,7 @@ const hints: Record<string, readonly unknown[]> = {
   password: ['correct horse battery', 'another long password'],
   new_password: ['correct horse battery'],
   slug: ['lab', 'team-two', 'x'],
+  token: ['@link'],
   role: ['member', 'viewer', 'tenant-admin'],
 };
 

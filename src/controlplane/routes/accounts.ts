@@ -23,7 +23,12 @@ export function accountRoutes(app: Api, deps: ApiDeps): void {
 
   app.openapi(routes.health, (c) => c.json({ status: 'ok' as const }, 200));
 
-  app.openapi(routes.openapi, (c) => c.json(openApiDocument(app), 200));
+  // Making it takes tens of milliseconds, and anyone may ask.
+  let document: Record<string, unknown> | null = null;
+  app.openapi(routes.openapi, (c) => {
+    document ??= openApiDocument(app);
+    return c.json(document, 200);
+  });
 
   app.openapi(routes.signIn, async (c) => {
     refuseOtherSite(headersOf(c));
