@@ -41,9 +41,7 @@ function shownSource(source: string): string {
 
 function reasonOf(row: ModelFileRow): ModelFile['reason'] {
   if (row.code === null || !isReasonCode(row.code)) return null;
-  const details = JSON.parse(row.details) as Details;
-  // The table's commands start a workload again; here it is the pull that is done again.
   const again = `bin/einsora models pull ${shownSource(row.source)}`;
-  const fix = fixOf(row.code, details)?.replace('bin/einsora start <name>', again) ?? null;
-  return { code: row.code, message: sentenceOf(row.code, details), fix };
+  const details = { ...(JSON.parse(row.details) as Details), again };
+  return { code: row.code, message: sentenceOf(row.code, details), fix: fixOf(row.code, details) };
 }

@@ -35,7 +35,7 @@ test('every sentence is one, and reads well with its details filled in', () => {
 
 test('a fix needs no detail but the name and those of its sentence, or a path', () => {
   const of_sources = ['url', 'page', 'origin', 'example', 'repo', 'file', 'hub', 'host'];
-  const also = ['name', 'list', 'path', 'data_dir', 'suggestion', ...of_sources];
+  const also = ['again', 'name', 'list', 'path', 'data_dir', 'suggestion', ...of_sources];
   for (const code of codes) {
     const known = [...places(reasons[code].sentence), ...also];
     for (const name of places(reasons[code].fix)) assert.ok(known.includes(name), code);

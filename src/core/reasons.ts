@@ -196,8 +196,15 @@ export function isReasonCode(text: string): text is ReasonCode {
 /** What stands where a detail is left out. */
 const left_out: Record<string, string> = { name: '<name>', list: 'ls' };
 
+/** The command that does it again: of a workload its start, unless another is told. */
+function againOf(details: Details): string {
+  const { again, name } = details;
+  return String(again ?? (name ? `bin/einsora start ${name}` : 'try again'));
+}
+
 function fill(text: string, details: Details): string {
   return text.replace(/\{(\w+)\}/g, (_, name: string) => {
+    if (name === 'again') return againOf(details);
     const value = details[name];
     return value === undefined || value === null ? (left_out[name] ?? 'it') : String(value);
   });

@@ -23,12 +23,12 @@ export const modelReasons = {
   source_unreachable: {
     status: 503,
     sentence: '{host} cannot be reached: {why}.',
-    fix: 'try it: curl -sI {url}, then: bin/einsora start {name}',
+    fix: 'try it: curl -sI {url}, then: {again}',
   },
   source_failing: {
     status: 503,
     sentence: '{what} could not be fetched: {host} answers with status {status}.',
-    fix: 'try it: curl -sI {url}, then: bin/einsora start {name}',
+    fix: 'try it: curl -sI {url}, then: {again}',
   },
   source_not_found: {
     status: 409,
@@ -58,12 +58,12 @@ export const modelReasons = {
   hub_unreachable: {
     status: 503,
     sentence: 'The hub {host} cannot be reached: {why}.',
-    fix: 'try it: curl -sI {url}, then: bin/einsora start {name}',
+    fix: 'try it: curl -sI {url}, then: {again}',
   },
   hub_failing: {
     status: 503,
     sentence: 'The hub {host} answers with status {status}.',
-    fix: 'wait a few minutes, then: bin/einsora start {name}',
+    fix: 'wait a few minutes, then: {again}',
   },
   hub_rate_limited: {
     status: 429,
@@ -128,12 +128,12 @@ export const modelReasons = {
   model_corrupt: {
     status: 409,
     sentence: '{what} arrived with another checksum than its publisher gives, and was thrown away.',
-    fix: 'check who answers for {host} on this network, then: bin/einsora start {name}',
+    fix: 'check who answers for {host} on this network, then: {again}',
   },
   download_stalled: {
     status: 409,
     sentence: '{what} stopped arriving at {done} of {total}, {tries} times.',
-    fix: 'check the network; it goes on from there with: bin/einsora start {name}',
+    fix: 'check the network; it goes on from there with: {again}',
   },
   no_engine_for_format: {
     status: 409,

@@ -29,17 +29,17 @@ export const runReasons = {
   download_corrupt: {
     status: 409,
     sentence: '{what} arrived with another checksum than the pinned one and was thrown away.',
-    fix: 'check who answers for the package registry on this network, then: bin/einsora start {name}',
+    fix: 'check who answers for the package registry on this network, then: {again}',
   },
   download_failed: {
     status: 409,
     sentence: '{what} could not be fetched: {why}.',
-    fix: 'check the network, then: bin/einsora start {name}',
+    fix: 'check the network, then: {again}',
   },
   disk_full: {
     status: 507,
     sentence: '{needed} are needed on the disk of {folder}, {free} are free.',
-    fix: 'free some space, then: bin/einsora start {name}',
+    fix: 'free some space, then: {again}',
   },
   model_file_unreadable: {
     status: 409,
