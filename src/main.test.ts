@@ -50,7 +50,7 @@ test('a reader that goes away ends the program quietly', async () => {
 test('usage errors exit 2, say what is wrong and suggest', async () => {
   const unknown = await runCli(['lss'], { data_dir });
   assert.equal(unknown.code, 2);
-  assert.match(unknown.stderr, /unknown command 'lss'[\s\S]*Did you mean ls\?/);
+  assert.match(unknown.stderr, /unknown command 'lss'\n {2}fix: did you mean ls\?\n$/);
   for (const argv of [
     ['launch'],
     ['launch', 'endpoint'],
@@ -64,6 +64,22 @@ test('usage errors exit 2, say what is wrong and suggest', async () => {
   ]) {
     assert.equal((await runCli(argv, { data_dir })).code, 2, argv.join(' '));
   }
+});
+
+test('a command line that cannot be read names the help of what was called', async () => {
+  const line = async (...argv: string[]) => (await runCli(argv, { data_dir })).stderr;
+  assert.equal(
+    await line('launch', 'endpoint'),
+    "error bad_request: missing required argument 'model'\n" +
+      '  fix: bin/einsora launch endpoint --help\n',
+  );
+  assert.match(await line('ls', '--jsn'), /unknown option '--jsn'\n {2}fix: did you mean --json\?/);
+  assert.match(
+    await line('users', 'set-role', 'ada', 'king'),
+    /viewer, member[\s\S]*set-role --help/,
+  );
+  const both = await line('tokens', 'create', 'ci', '--never', '--expires', '3d');
+  assert.match(both, /not both\n {2}fix: bin\/einsora tokens create --help/);
 });
 
 test('--data-dir works before and after the name of the command', async () => {

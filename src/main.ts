@@ -5,7 +5,7 @@
  * command, before and after its name; exit codes are those of src/cli/exit-codes.ts.
  */
 import { Command, CommanderError, Option } from 'commander';
-import { asCliError } from './cli/cli-error.ts';
+import { asCliError, fixHere } from './cli/cli-error.ts';
 import { addAccounts } from './cli/commands/accounts.ts';
 import { addAudit } from './cli/commands/audit.ts';
 import { addCompletion } from './cli/commands/completion.ts';
@@ -26,6 +26,7 @@ import {
   parsePort,
   parseSize,
 } from './cli/parse.ts';
+import { helpOf, usageText } from './cli/usage-text.ts';
 import { programVersion } from './cli/version.ts';
 
 /** Runs one command line; resolves with the exit code. `env` is the process's own unless given. */
@@ -37,8 +38,8 @@ export async function main(argv: string[], io: Io, env?: Environment): Promise<n
       const config = loadConfig({ data_dir: named.dataDir, context: named.context }, env);
       const context = { config, io };
       const command: unknown = args.at(-1);
-      const json = command instanceof Command && command.opts().json === true;
-      code = await settle(context, json, () => work(context, ...args));
+      const called = command instanceof Command ? command : program;
+      code = await settle(context, called, () => work(context, ...args));
     };
   };
   const program = createProgram(io, go);
@@ -47,9 +48,14 @@ export async function main(argv: string[], io: Io, env?: Environment): Promise<n
     return code;
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    return error.exitCode === 0 ? exitCode('ok') : exitCode('usage');
+    if (error.exitCode === 0) return exitCode('ok');
+    if (!shows_help.has(error.code)) io.stderr.write(usageText(program, argv, error.message));
+    return exitCode('usage');
   }
 }
+
+/** Of commander: what it showed instead of an error. */
+const shows_help = new Set(['commander.help']);
 
 /** The whole program, without running it. */
 export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Command {
@@ -62,6 +68,8 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
+      // Said by `main`, which knows what was called.
+      outputError: () => undefined,
     })
     .exitOverride();
   addServing(program, go);
@@ -249,17 +257,19 @@ function addPlace(program: Command, go: Go): void {
 /** Runs a command; an expected failure is said, and becomes its exit code. */
 async function settle(
   context: Context,
-  json: boolean,
+  called: Command,
   work: () => Promise<number>,
 ): Promise<number> {
   try {
     return await work();
   } catch (thrown) {
     const error = asCliError(thrown);
+    if (error.exit === 'usage') error.fix ??= helpOf(called);
+    error.fix = fixHere(context.config, error.fix);
     sayError(context, error);
     // A fault of ours: where it came from is for whoever asked for details.
     if (error.code === 'internal' && context.config.log_level === 'debug') console.error(thrown);
-    if (json) printJson(context, error.body());
+    if (called.opts().json === true) printJson(context, error.body());
     return exitCode(error.exit);
   }
 }

@@ -83,7 +83,7 @@ test('users are shown, given roles, disabled, enabled and given a reset link', a
   assert.equal((await parsed('users', 'enable', 'grace')).disabled_at, null);
   const reset = await cli('users', 'reset', 'grace');
   assert.match(reset.stdout, /^http:\/\/localhost:4600\/reset#t=eat_\w{36}\n$/);
-  assert.match(reset.stderr, /once, for 24h 0m/);
+  assert.match(reset.stderr, /once, for 24 hours/);
   const missing = await cli('users', 'show', 'nobody');
   assert.deepEqual([missing.code, missing.stdout], [4, '']);
 });

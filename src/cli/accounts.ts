@@ -9,7 +9,6 @@ import { suggested } from './cli-error.ts';
 import { allPages, openClient, type Page, withQuery } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
-import { momentText } from './moment.ts';
 import { oneLine, pairLines, printData, printJson, printTable, say } from './output.ts';
 import { untilText } from './until.ts';
 
@@ -39,7 +38,8 @@ export async function listUsers(context: Context, options: OfTenant): Promise<nu
     user.disabled_at === null ? 'active' : 'disabled',
   ]);
   printTable(context, ['NAME', 'ROLE', 'TENANT', 'PASSWORD', 'LAST USED', 'STATE'], rows);
-  if (items.length === 1) say(context, 'Invite others with: einsora invite');
+  if (items.length === 1)
+    say(context, `Invite others with: ${suggested(context.config, 'invite')}`);
   return exitCode('ok');
 }
 
@@ -53,6 +53,7 @@ export async function showUser(
     printJson(context, user);
     return exitCode('ok');
   }
+  const now = context.io.clock.now();
   const { id, role, tenant, has_password, created_at, last_used_at, disabled_at } = user;
   const lines = pairLines([
     ['name', user.name],
@@ -60,9 +61,9 @@ export async function showUser(
     ['role', role],
     ['tenant', tenant],
     ['password', has_password ? 'set' : 'none'],
-    ['joined', momentText(created_at)],
-    ['last used', last_used_at === null ? 'never' : momentText(last_used_at)],
-    ['disabled', disabled_at === null ? null : momentText(disabled_at)],
+    ['joined', formatAgo(now - created_at)],
+    ['last used', last_used_at === null ? 'never' : formatAgo(now - last_used_at)],
+    ['disabled', disabled_at === null ? null : formatAgo(now - disabled_at)],
   ]);
   for (const line of lines) printData(context, line);
   return exitCode('ok');
@@ -225,7 +226,7 @@ export async function listInvitations(context: Context, options: OfTenant): Prom
     return exitCode('ok');
   }
   if (items.length === 0) {
-    say(context, 'No invitations yet. Try: einsora invite');
+    say(context, `No invitations yet. Try: ${suggested(context.config, 'invite')}`);
     return exitCode('ok');
   }
   const now = context.io.clock.now();

@@ -143,6 +143,6 @@ export async function readAnchorFile(path: string): Promise<Anchor[]> {
 
 function noExport(path: string, why: string): CliError {
   const message = `${path} is no whole export of an activity log: ${why}.`;
-  const fix = 'einsora audit export -o FILE';
+  const fix = 'bin/einsora audit export -o FILE';
   return new CliError({ code: 'export_incomplete', message, fix, exit: 'failed' });
 }

@@ -40,7 +40,7 @@ test('a stop that is not confirmed in time says so and exits 1', async () => {
   const { code, stdout, stderr } = await runCli(['stop', 'one', '--timeout', '1s'], api);
   assert.equal(code, 1);
   assert.equal(stdout, 'one stopping\n');
-  assert.match(stderr, /recorded, and on its way: einsora events one -f/);
+  assert.match(stderr, /recorded, and on its way: bin\/einsora events one -f/);
 });
 
 test('a machine that is not heard of is not waited for', async () => {

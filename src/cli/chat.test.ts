@@ -166,7 +166,10 @@ test('a workload that cannot answer is refused with what helps, before a key is 
   api.workloads.set('w1', workload({ name: 'smol', state: 'stopped' }));
   const stopped = await chat({}, 'x');
   assert.equal(stopped.code, 5);
-  assert.match(stopped.stderr, /error not_ready: smol is stopped[\s\S]*fix: einsora start smol/);
+  assert.match(
+    stopped.stderr,
+    /error not_ready: smol is stopped[\s\S]*fix: bin\/einsora start smol/,
+  );
   api.workloads.set('w1', workload({ name: 'smol', kind: 'vm' }));
   assert.equal((await chat({}, 'x')).code, 2);
   assert.equal(api.keys.size, 0);

@@ -131,7 +131,7 @@ function chatUrlOf(workload: Workload): string {
     throw usageError(`${name} is no endpoint but a ${kind}: it cannot chat.`);
   if (state === 'running' && url !== null) return chatUrl(url);
   const error = reasonError('not_ready', { name, state }, 'refused');
-  if (state === 'stopped') error.fix = `einsora start ${name}`;
+  if (state === 'stopped') error.fix = `bin/einsora start ${name}`;
   throw error;
 }
 
@@ -139,7 +139,7 @@ function cutOff(answer: Answer): CliError {
   return new CliError({
     code: 'answer_cut',
     message: 'The answer was cut off before its end.',
-    fix: 'ask again, or look at: einsora ls',
+    fix: 'ask again, or look at: bin/einsora ls',
     request_id: answer.request_id,
     exit: 'failed',
   });

@@ -62,12 +62,23 @@ export function unreachable(config: Config): CliError {
 
 /** A command to type, with the data folder or the context where one was given. */
 export function suggested(config: Config, command: string): string {
-  if (config.data_dir_given)
-    return `bin/einsora ${command} --data-dir ${shellWord(config.data_dir)}`;
+  return `bin/einsora ${command}${givenPlace(config)}`;
+}
+
+/** What helps, as others said it, with the data folder or the context where one was given. */
+export function fixHere(config: Config, fix: string | null): string | null {
+  const place = givenPlace(config);
+  if (fix === null || place === '' || / --(?:data-dir|context) /.test(fix)) return fix;
+  if (/^bin\/einsora [\w ./<>-]+$/.test(fix) && !not_of_a_place.test(fix)) return fix + place;
+  return fix.replaceAll(/\bbin\/einsora (?!login\b|context\b)/g, `bin/einsora${place} `);
+}
+
+const not_of_a_place = /^bin\/einsora (?:login|context)\b/;
+
+function givenPlace(config: Config): string {
+  if (config.data_dir_given) return ` --data-dir ${shellWord(config.data_dir)}`;
   const { context_name, context_given } = config;
-  const context =
-    context_given && context_name !== null ? ` --context ${shellWord(context_name)}` : '';
-  return `bin/einsora ${command}${context}`;
+  return context_given && context_name !== null ? ` --context ${shellWord(context_name)}` : '';
 }
 
 /** A word that a POSIX shell reads as exactly this text. */

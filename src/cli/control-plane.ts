@@ -49,7 +49,7 @@ function unreadable(path: string): CliError {
   return new CliError({
     code: 'owner_token_unreadable',
     message: `${path} belongs to another user of this machine.`,
-    fix: 'run this as the user who runs einsora up',
+    fix: 'run this as the user who runs bin/einsora up',
     exit: 'refused',
   });
 }

@@ -40,7 +40,7 @@ function write(path: string, text: string): void {
     writeDurably(path, text);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    const fix = 'give another file: einsora export <workload> -o FILE';
+    const fix = 'give another file: bin/einsora export <workload> -o FILE';
     throw new CliError({
       ...{ code: 'file_unwritable', message: `It could not be written: ${why}.`, fix },
       exit: 'failed',

@@ -48,6 +48,7 @@ export async function launch(
     if (!options.json) for (const line of planLines(plan)) say(context, line);
     if (interrupt.signal.aborted) return exitCode('interrupted');
     const recorded = { request, plan, workload: await client.launch(request) };
+    sayName(context, recorded);
     if (options.detach) return await leave(context, client, recorded, options);
     const outcome = await attach(context, client, recorded.workload, {
       interrupt: interrupt.signal,
@@ -57,6 +58,13 @@ export async function launch(
   } finally {
     interrupt.close();
   }
+}
+
+/** A name that was left out is made from the model's, and may be taken. */
+function sayName(context: Context, { plan, workload }: Recorded): void {
+  const { name } = plan.asked;
+  if (workload.name === name) return;
+  say(context, `It is called ${workload.name}: there is a ${name} already.`);
 }
 
 /** What is sent: nothing that was not asked for, and a model file by its absolute path. */

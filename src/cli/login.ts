@@ -84,7 +84,7 @@ async function keep(
   }
   const lasts = expires_at === null ? '' : ` ${untilText(expires_at - context.io.clock.now())}`;
   say(context, `Signed in to ${url} as ${oneLine(user)} (${me.role} of ${me.tenant})${lasts}.`);
-  say(context, `  context ${as}; others: einsora context ls`);
+  say(context, `  context ${as}; others: bin/einsora context ls`);
   return exitCode('ok');
 }
 

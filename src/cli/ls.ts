@@ -3,6 +3,7 @@
  */
 import type { Workload } from '../contract/workloads.ts';
 import { formatAgo } from '../core/format.ts';
+import { suggested } from './cli-error.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
@@ -16,7 +17,8 @@ export async function ls(context: Context, options: LsOptions): Promise<number> 
   if (options.json) {
     printJson(context, { items });
   } else if (items.length === 0) {
-    say(context, 'No workloads yet. Try: einsora launch endpoint smollm2-135m');
+    const launch = 'launch endpoint smollm2-135m';
+    say(context, `No workloads yet. Try: ${suggested(context.config, launch)}`);
   } else {
     const headings = ['NAME', 'KIND', 'STATE', 'SINCE', 'CLASS', 'MACHINE', 'ISOLATION', 'REASON'];
     const now = context.io.clock.now();

@@ -5,7 +5,7 @@
  * done and what was not.
  */
 import type { Workload } from '../contract/workloads.ts';
-import { CliError } from './cli-error.ts';
+import { CliError, fixHere } from './cli-error.ts';
 import type { Client } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
@@ -31,6 +31,7 @@ export async function eachWorkload(
       done.items.push(await onWorkload(client, name, () => work(name)));
     } catch (error) {
       if (!(error instanceof CliError)) throw error;
+      error.fix = fixHere(context.config, error.fix);
       sayError(context, error);
       done.errors.push(error.body().error);
       done.exit ||= exitCode(error.exit);

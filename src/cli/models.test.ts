@@ -134,7 +134,7 @@ given(
     assert.equal(removed.code, 0, removed.stderr);
     assert.deepEqual(api.models.files, [twin]);
     const none = await cli(['models', 'rm', 'nothing']);
-    assert.equal(none.code, 1);
+    assert.equal(none.code, 4);
     assert.match(none.stderr, /There is no model nothing on a machine/);
   },
 );

@@ -19,6 +19,7 @@ export type PullOptions = JsonOption & { machine?: string; detach?: boolean };
 
 const poll_ms = 250;
 const removal_ms = 30_000;
+const models_ls = 'bin/einsora models ls';
 const pathOf = (file: ModelFile | string) =>
   `/v1/model-files/${encodeURIComponent(typeof file === 'string' ? file : file.id)}`;
 
@@ -163,7 +164,7 @@ async function untilGone(context: Context, client: Client, file: ModelFile): Pro
     await clock.sleep(poll_ms);
   }
   const message = `${file.machine_name} has not said yet that ${shortName(file.source)} is gone.`;
-  throw new CliError({ code: 'timed_out', message, fix: 'einsora models ls', exit: 'failed' });
+  throw new CliError({ code: 'timed_out', message, fix: models_ls, exit: 'failed' });
 }
 
 /** The machine's own check of a model that it keeps. */
@@ -179,7 +180,7 @@ export async function checkModel(
   while (file.checked === null || file.checked.at === before.checked?.at) {
     if (clock.monotonic() > until) {
       const message = `${file.machine_name} has not said yet what it found.`;
-      throw new CliError({ code: 'timed_out', message, fix: 'einsora models ls', exit: 'failed' });
+      throw new CliError({ code: 'timed_out', message, fix: models_ls, exit: 'failed' });
     }
     await clock.sleep(poll_ms);
     file = await client.call<ModelFile>('GET', pathOf(before));
@@ -210,5 +211,5 @@ function findModelFile(all: readonly ModelFile[], name: string): ModelFile {
     }
   }
   const message = `There is no model ${name} on a machine.`;
-  throw new CliError({ code: 'not_found', message, fix: 'einsora models ls', exit: 'failed' });
+  throw new CliError({ code: 'not_found', message, fix: models_ls, exit: 'not_found' });
 }

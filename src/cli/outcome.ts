@@ -4,7 +4,7 @@
 import type { Workload } from '../contract/workloads.ts';
 import { plainText } from '../lib/text.ts';
 import type { AttachOutcome, Ended } from './attach.ts';
-import { CliError, suggested } from './cli-error.ts';
+import { CliError, fixHere, suggested } from './cli-error.ts';
 import type { Client } from './client.ts';
 import type { ExitName } from './exit-codes.ts';
 import type { Context } from './io.ts';
@@ -31,10 +31,10 @@ export function failureOf(outcome: AttachOutcome): CliError | null {
   if (ended === 'failed' && reason !== null) return new CliError({ ...reason, exit });
   if (ended === 'timed_out') {
     const message = `${name} is still ${state}: it goes on without this command.`;
-    return new CliError({ code: 'timed_out', message, fix: `einsora events ${name} -f`, exit });
+    return new CliError({ code: 'timed_out', message, fix: `bin/einsora events ${name} -f`, exit });
   }
   const message = ended === 'failed' ? `${name} failed.` : `${name} was ${ended} meanwhile.`;
-  return new CliError({ code: ended, message, fix: `einsora events ${name}`, exit });
+  return new CliError({ code: ended, message, fix: `bin/einsora events ${name}`, exit });
 }
 
 /** Says on stderr how it ended, if not by running. */
@@ -45,7 +45,8 @@ export function sayOutcome(context: Context, outcome: AttachOutcome, log_tail: s
   if (failure === null) return;
   const mark = tint(context, context.io.stderr, 'red', '✘');
   say(context, `${mark} ${oneLine(failure.message)}`);
-  if (failure.fix !== null) say(context, `  fix: ${oneLine(failure.fix)}`);
+  const fix = fixHere(context.config, failure.fix);
+  if (fix !== null) say(context, `  fix: ${oneLine(fix)}`);
   if (log_tail.length === 0) return;
   say(context, '  its last output:');
   for (const line of log_tail) say(context, `    ${line}`);

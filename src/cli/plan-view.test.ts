@@ -37,6 +37,9 @@ test('a plan over a quota says that a launch would be refused', () => {
   const lines = planLines({ ...plan, refused });
   const at = lines.indexOf('Refused:');
   assert.deepEqual(lines.slice(at + 1, at + 3), ['  why  Over it.', '  fix  einsora ls']);
+  assert.ok(lines.includes('Would be chosen:'));
+  const nowhere = planLines({ ...plan, refused, chosen: null }).join('\n');
+  assert.doesNotMatch(nowhere, /it will wait/);
 });
 
 test('a plan says how much is fetched, and whether there is room for it', () => {

@@ -50,6 +50,7 @@ function overLines({ refused }: Plan): string[] {
 function chosenLines(plan: Plan): string[] {
   const { chosen, reason, host_sees } = plan;
   if (chosen === null) {
+    if (plan.refused) return [];
     const why = reason === null ? 'it is not said why' : oneLine(reason.message);
     const fix = reason?.fix ? [['fix', oneLine(reason.fix)]] : [];
     return [
@@ -64,7 +65,7 @@ function chosenLines(plan: Plan): string[] {
     ['isolation', chosen.isolation],
     ['host sees', oneLine(host_sees ?? 'not known')],
   ];
-  return ['Chosen:', ...indent(alignColumns(rows))];
+  return [plan.refused ? 'Would be chosen:' : 'Chosen:', ...indent(alignColumns(rows))];
 }
 
 /** How much comes, and whether there is room for it. */
@@ -82,7 +83,8 @@ function downloadLines({ download, chosen }: Plan): string[] {
 function refusedLines(plan: Plan): string[] {
   const machines = plan.machines_not_chosen.map(({ machine_name, message, fix }) => [
     oneLine(machine_name),
-    oneLine(message) + (fix === null ? '' : ` (${oneLine(fix)})`),
+    withoutName(oneLine(message), oneLine(machine_name)) +
+      (fix === null ? '' : ` (${oneLine(fix)})`),
   ]);
   const classes = plan.classes_not_chosen.map(({ gpu_class, why }) => [
     oneLine(gpu_class),
@@ -90,6 +92,11 @@ function refusedLines(plan: Plan): string[] {
   ]);
   const rows = [...machines, ...classes];
   return rows.length === 0 ? [] : ['Not chosen:', ...indent(alignColumns(rows))];
+}
+
+/** The line begins with the machine's name already. */
+function withoutName(message: string, name: string): string {
+  return message.startsWith(`${name}: `) ? message.slice(name.length + 2) : message;
 }
 
 function isDefault(plan: Plan, field: string): boolean {

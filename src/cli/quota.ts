@@ -33,7 +33,7 @@ export async function showQuota(context: Context, options: ShowOptions): Promise
 export async function setQuota(context: Context, options: SetOptions): Promise<number> {
   const limits = limitsOf(options);
   if (Object.keys(limits).length === 0) {
-    throw usageError('no limit is given', 'einsora quota set --workloads 10 --memory 64GiB');
+    throw usageError('no limit is given', 'bin/einsora quota set --workloads 10 --memory 64GiB');
   }
   const client = openClient(context);
   const body = { user: options.user ?? null, gpu_class: options.class ?? null, limits };

@@ -26,7 +26,10 @@ export async function request(
   id: string,
   options: { json?: boolean },
 ): Promise<number> {
-  if (!isId(id)) throw usageError(`${id} is no id of a request: it stands in X-Request-ID`);
+  if (!isId(id)) {
+    const message = `${id} is no id of a request: it stands in X-Request-ID`;
+    throw usageError(message, 'bin/einsora audit ls');
+  }
   const lines = await readLogLines(context, id);
   const report = await readReport(context, id, lines.length > 0);
   if (options.json) {

@@ -6,7 +6,7 @@
 import type { SecretEntry } from '../contract/secrets.ts';
 import { formatAgo } from '../core/format.ts';
 import { askSecret } from './ask-secret.ts';
-import { usageError } from './cli-error.ts';
+import { suggested, usageError } from './cli-error.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
@@ -23,7 +23,8 @@ export async function setSecret(
 ): Promise<number> {
   const client = openClient(context);
   const value = (await askSecret(context, `Value of ${name} (it is not shown): `)).reveal();
-  if (value === '') throw usageError('an empty value is no secret', `einsora secrets set ${name}`);
+  if (value === '')
+    throw usageError('an empty value is no secret', `bin/einsora secrets set ${name}`);
   const body = { value };
   const secret = await client.call<Omit<SecretEntry, 'updated_by'>>('PUT', pathOf(name), { body });
   if (options.json) printJson(context, secret);
@@ -35,7 +36,7 @@ export async function listSecrets(context: Context, options: JsonOption): Promis
   const { items } = await openClient(context).call<{ items: SecretEntry[] }>('GET', '/v1/secrets');
   if (options.json) printJson(context, { items });
   else if (items.length === 0) {
-    say(context, 'No secrets yet. Try: einsora secrets set hf-token');
+    say(context, `No secrets yet. Try: ${suggested(context.config, 'secrets set hf-token')}`);
   } else {
     const now = context.io.clock.now();
     const rows = items.map(({ name, updated_at, updated_by }) => [

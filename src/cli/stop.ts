@@ -6,7 +6,7 @@
  */
 import type { Workload } from '../contract/workloads.ts';
 import { openInterrupt } from './attach.ts';
-import { CliError } from './cli-error.ts';
+import { CliError, suggested } from './cli-error.ts';
 import { type Client, openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
@@ -57,7 +57,7 @@ async function askAndWait(
       done.items[index] = last;
       if (!options.json) printData(context, `${last.name} ${last.state}`);
       if (options.detach || change.is_done(last)) continue;
-      say(context, whyNotYet(last));
+      say(context, whyNotYet(context, last));
       if (last.heard_of)
         done.exit ||= exitCode(interrupt.signal.aborted ? 'interrupted' : 'failed');
     }
@@ -90,10 +90,10 @@ async function waitFor(
   return last;
 }
 
-function whyNotYet(workload: Workload): string {
+function whyNotYet(context: Context, workload: Workload): string {
   const { name, placement, heard_of } = workload;
   if (!heard_of && placement !== null) {
     return `  recorded; it happens when ${oneLine(placement.machine_name)} is back`;
   }
-  return `  recorded, and on its way: einsora events ${name} -f`;
+  return `  recorded, and on its way: ${suggested(context.config, `events ${name} -f`)}`;
 }

@@ -5,6 +5,7 @@
  */
 import type { ApiToken, NewApiToken, Session } from '../contract/accounts.ts';
 import { formatAgo } from '../core/format.ts';
+import { isScope, scopes } from '../core/scopes.ts';
 import { suggested, usageError } from './cli-error.ts';
 import { allPages, openClient, type Page, withQuery } from './client.ts';
 import { exitCode } from './exit-codes.ts';
@@ -31,7 +32,8 @@ export async function listTokens(
     return exitCode('ok');
   }
   if (items.length === 0) {
-    say(context, 'No tokens. Try: einsora tokens create ci --scope workloads:write');
+    const create = 'tokens create ci --scope workloads:write';
+    say(context, `No tokens. Try: ${suggested(context.config, create)}`);
     return exitCode('ok');
   }
   const rows = items.map((token) => [
@@ -61,9 +63,14 @@ export async function createToken(
 ): Promise<number> {
   const { scope, role, expires, never } = options;
   if (never && expires !== undefined) throw usageError('give --expires or --never, not both');
+  const asked = scope?.flatMap((one) => one.split(','));
+  const unknown = asked?.find((one) => !isScope(one));
+  if (unknown !== undefined) {
+    throw usageError(`${unknown} is no scope: give some of ${scopes.join(', ')}`);
+  }
   const body = {
     name,
-    ...(scope === undefined ? {} : { scopes: scope.flatMap((one) => one.split(',')) }),
+    ...(asked === undefined ? {} : { scopes: asked }),
     ...(role === undefined ? {} : { role }),
     ...(expires === undefined ? {} : { expires_in_ms: expires }),
     ...(never ? { expires_in_ms: null } : {}),
@@ -106,7 +113,7 @@ export async function listSessions(context: Context, options: OfUser): Promise<n
     return exitCode('ok');
   }
   if (items.length === 0) {
-    say(context, 'No browser is signed in. Try: einsora open');
+    say(context, `No browser is signed in. Try: ${suggested(context.config, 'open')}`);
     return exitCode('ok');
   }
   const now = context.io.clock.now();

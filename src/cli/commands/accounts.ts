@@ -1,7 +1,7 @@
 /**
  * The commands about users, tenants, invitations, tokens and sessions.
  */
-import { type Command, Option } from 'commander';
+import { Argument, type Command, Option } from 'commander';
 import { roles } from '../../core/roles.ts';
 import { parseDuration } from '../parse.ts';
 import { type Go, json_text } from './go.ts';
@@ -36,7 +36,7 @@ function addUsers(program: Command, go: Go): void {
       ),
     );
   one('set-role', `give a role: ${roles.join(', ')}; each may do what those before it may`)
-    .argument('<role>', 'not above your own')
+    .addArgument(new Argument('<role>', 'not above your own').choices(roles))
     .option('--json', json_text)
     .action(
       go(async (context, user: string, role: string, options) =>

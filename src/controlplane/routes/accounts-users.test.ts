@@ -27,6 +27,12 @@ given('what is not there says which command lists what is', async (rig) => {
     ['DELETE', '/v1/tokens/none', 'bin/einsora tokens ls'],
     ['DELETE', '/v1/sessions/none', 'bin/einsora sessions ls'],
     ['GET', '/v1/tokens?user=none', 'bin/einsora users ls'],
+    ['DELETE', '/v1/secrets/none', 'bin/einsora secrets ls'],
+    ['GET', '/v1/tenants/none/quota', 'bin/einsora tenants ls'],
+    ['GET', '/v1/usage?tenant=none', 'bin/einsora tenants ls'],
+    ['GET', '/v1/activity?user=none', 'bin/einsora users ls'],
+    ['GET', '/v1/requests/01m8nsxpyjfr9tvh220q0461ez', 'bin/einsora audit ls'],
+    ['GET', '/v1/model-files/none', 'bin/einsora models ls'],
     ['GET', '/v1/workloads/none', 'bin/einsora ls'],
   ];
   for (const [method, path, fix] of fixes) {

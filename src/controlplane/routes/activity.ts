@@ -52,7 +52,7 @@ function readRoutes(app: Api, deps: ApiDeps): void {
     const reads_all = hasRole(role, 'tenant-admin');
     const actions = found.actions.filter((row) => reads_all || row.user_id === user_id);
     if (actions.length + found.events.length === 0) {
-      throw new EinsoraError('not_found', { what: `request ${request_id}` });
+      throw new EinsoraError('not_found', { what: `request ${request_id}`, list: 'audit ls' });
     }
     const events = found.events.map((row) => ({
       ...eventView(row, row.workload_name),
@@ -116,13 +116,15 @@ async function tenantOf(
   const found = is_operator
     ? await deps.store.read(findTenant, { tenant: tenant ?? '' })
     : undefined;
-  if (found === undefined) throw new EinsoraError('not_found', { what: `tenant ${tenant}` });
+  if (found === undefined)
+    throw new EinsoraError('not_found', { what: `tenant ${tenant}`, list: 'tenants ls' });
   return found.id;
 }
 
 async function userOf(deps: ApiDeps, tenant_id: string, user: string): Promise<string> {
   const user_id = await deps.store.read(findUserId, { tenant_id, user });
-  if (user_id === null) throw new EinsoraError('not_found', { what: `user ${user}` });
+  if (user_id === null)
+    throw new EinsoraError('not_found', { what: `user ${user}`, list: 'users ls' });
   return user_id;
 }
 

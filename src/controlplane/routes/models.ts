@@ -24,7 +24,8 @@ import { idempotencyOf, unwrap } from './workloads.ts';
 export function modelRoutes(app: Api, deps: ApiDeps): void {
   const one = async (tenant_id: string, id: string) => {
     const row = await deps.store.read(findModelFile, { tenant_id, id });
-    if (row === undefined) throw new EinsoraError('not_found', { what: `model file ${id}` });
+    if (row === undefined)
+      throw new EinsoraError('not_found', { what: `model file ${id}`, list: 'models ls' });
     const [view] = await modelFileViews(deps, tenant_id, [row]);
     if (view === undefined) throw new Error('a view of one row is one view');
     return { row, view };
@@ -84,7 +85,8 @@ async function wish(
     const users = result.users.slice(0, 5).join(' ');
     throw new EinsoraError('model_in_use', { source: result.source, users });
   }
-  if (!result.ok) throw new EinsoraError('not_found', { what: `model file ${id}` });
+  if (!result.ok)
+    throw new EinsoraError('not_found', { what: `model file ${id}`, list: 'models ls' });
   deps.wakeAgents();
 }
 
@@ -115,7 +117,10 @@ async function machineOf(deps: ApiDeps, tenant_id: string, asked: string | null)
   const fitting = asked === null ? owned : owned.filter(named);
   const [only] = fitting;
   if (only === undefined) {
-    throw new EinsoraError('not_found', { what: `machine ${asked ?? 'of yours'}` });
+    throw new EinsoraError('not_found', {
+      what: `machine ${asked ?? 'of yours'}`,
+      list: 'machines',
+    });
   }
   if (fitting.length === 1) return only.id;
   const names = fitting.map((machine) => (asked === null ? machine.name : machine.id)).join(', ');

@@ -17,7 +17,7 @@ export function quotaRoutes(app: Api, deps: ApiDeps): void {
     const row = await deps.store.read(findTenant, { tenant });
     const may_see = row?.id === principal.tenant_id || hasRole(principal.role, 'operator');
     if (row === undefined || !may_see)
-      throw new EinsoraError('not_found', { what: `tenant ${tenant}` });
+      throw new EinsoraError('not_found', { what: `tenant ${tenant}`, list: 'tenants ls' });
     return row;
   };
   const view = async ({ id, slug }: { id: string; slug: string }) => {
@@ -42,7 +42,7 @@ export function quotaRoutes(app: Api, deps: ApiDeps): void {
     const done = await deps.store.transact('setQuota', args);
     if (!done.ok) {
       const what = done.code === 'not_found' ? `user ${user} in ${row.slug}` : 'quotas';
-      throw new EinsoraError(done.code, { what, limit: quotas_of_tenant });
+      throw new EinsoraError(done.code, { what, list: 'users ls', limit: quotas_of_tenant });
     }
     return c.json(await view(row), 200);
   });

@@ -35,7 +35,8 @@ export function secretRoutes(app: Api, deps: ApiDeps): void {
     const { secret: name } = c.req.valid('param');
     const args = { tenant_id, name, action: actionOf(deps, c) };
     const { found } = await deps.store.transact('removeSecret', args);
-    if (found === 0) throw new EinsoraError('not_found', { what: `secret ${name}` });
+    if (found === 0)
+      throw new EinsoraError('not_found', { what: `secret ${name}`, list: 'secrets ls' });
     return c.body(null, 204);
   });
 }

@@ -74,7 +74,7 @@ async function tenantOf(deps: ApiDeps, principal: Principal, tenant: string | un
   const row = await deps.store.read(findTenant, { tenant });
   const may_see = row?.id === principal.tenant_id || hasRole(principal.role, 'operator');
   if (row === undefined || !may_see) {
-    throw new EinsoraError('not_found', { what: `tenant ${tenant}` });
+    throw new EinsoraError('not_found', { what: `tenant ${tenant}`, list: 'tenants ls' });
   }
   return row;
 }
