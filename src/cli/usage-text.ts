@@ -1,5 +1,5 @@
 /**
- * What is said of a command line that cannot be read: the sentence, and the help of what was called.
+ * What is said of a command line that cannot be read: what is wrong, and the help that is near.
  */
 import type { Command } from 'commander';
 
