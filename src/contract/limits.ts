@@ -38,6 +38,7 @@ export const limits = {
   live_streams: 2000,
   live_queue_chars: 256 * 1024,
   live_missed_events: 2000,
+  live_missed_changes: 10_000,
   live_beat_ms: 15_000,
   live_silence_ms: 30_000,
   live_retry_ms: 2000,

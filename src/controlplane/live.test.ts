@@ -178,6 +178,20 @@ test('a place that is not known, or too long ago, gives a reset', () =>
     assert.deepEqual(names(client.heard), []);
   }));
 
+test('who was away while others wrote very much begins anew, whoever wrote it', () =>
+  given(async (served) => {
+    const eve = await served.follow(served.eve);
+    await eve.until((heard) => heard.some((one) => one.type === 'hello'));
+    eve.close();
+    const write = () => served.store.transact('forgetIdempotencyKeys', { before: 0 });
+    for (let done = 0; done <= limits.live_missed_changes; done += 500) {
+      await Promise.all(Array.from({ length: 500 }, write));
+    }
+    const again = await served.follow(served.eve, eve.lastId());
+    await again.until((heard) => heard.some((one) => one.type === 'hello'));
+    assert.equal(again.heard[0]?.type, 'reset');
+  }));
+
 test('a stream ends with the proof that opened it, and with nobody else’s', () =>
   given(async (served) => {
     const ada = await served.follow(served.rig.token);

@@ -187,6 +187,8 @@ async function missed(
   const reset = eventText({ type: 'reset', data: { why: 'too_long_ago' } }, null);
   const from = readCursor(last_event_id);
   if (from === null || from.change > until.change) return [reset];
+  // What others wrote meanwhile is passed over row by row: that too has an end.
+  if (until.change - from.change > limits.live_missed_changes) return [reset];
   let after: ChangeCursor = from;
   const texts: string[] = [];
   const { tenant_id } = principal;
