@@ -31,7 +31,7 @@ async function used(name: string, hours: number): Promise<void> {
   const report = (state: 'ready' | 'parked') => {
     const facts = { stages: [], exit: null, reason: null, details: {}, log_tail: null };
     const observed = [{ workload_id: String(made.id), replica: 0, run_epoch: 1, state, ...facts }];
-    const heard = { mono: rig.clock.monotonic(), workload_ids: [String(made.id)] };
+    const heard = { mono: rig.clock.monotonic(), runs: [`${made.id}.0.1`] };
     const machine = { machine_id, machine_name: 'desk', heard };
     return rig.store.transact('applyReport', { ...cause(), ...machine, observed });
   };

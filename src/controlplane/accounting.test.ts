@@ -57,8 +57,8 @@ test('a machine that is heard of proves that its runs run, one that is not prove
   await tale.pass(60_000);
   assert.equal(await proven(), first);
   const { machine_id } = tale.ids;
-  const workload_ids = [(await tale.workload()).id];
-  heard.push({ machine_id, mono: tale.clock.monotonic(), workload_ids });
+  const runs = [`${(await tale.workload()).id}.0.1`];
+  heard.push({ machine_id, mono: tale.clock.monotonic(), runs });
   await tale.pass(60_000);
   assert.equal(await proven(), first + 60_000);
   await tale.pass(3600_000);

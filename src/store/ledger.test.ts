@@ -132,7 +132,8 @@ for (const kind of storeKinds) {
       await tale.report('ready');
       await tale.pass(minute);
       // A restored store: the agent knows nothing of this run, and says so after its first report.
-      const heard = { mono: tale.at().mono, workload_ids: [] };
+      const another = `${(await tale.workload()).id}.0.2`;
+      const heard = { mono: tale.at().mono, runs: [another] };
       await tale.report('ended', { heard });
       assert.deepEqual((await tale.lengths()).metered, [0]);
     });
@@ -181,7 +182,7 @@ for (const kind of storeKinds) {
         await tale.place();
         await tale.report('ready');
         await tale.pass(hour);
-        const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, workload_ids: [] };
+        const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, runs: [] };
         await tale.pass(20_000);
         await tale.store.transact('deductSleep', { ...woke, slept_ms: 40 * minute });
         await tale.store.transact('deductSleep', {
@@ -206,8 +207,8 @@ for (const kind of storeKinds) {
       await tale.place();
       await tale.report('ready');
       await tale.pass(hour);
-      const workload_ids = [(await tale.workload()).id];
-      const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, workload_ids };
+      const runs = [`${(await tale.workload()).id}.0.1`];
+      const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, runs };
       await tale.store.transact('deductSleep', { ...woke, slept_ms: 50 * minute });
       await tale.pass(hour);
       await tale.report('ended', { heard: null });
@@ -220,7 +221,7 @@ for (const kind of storeKinds) {
       await tale.place();
       await tale.report('ready');
       await tale.pass(hour);
-      const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, workload_ids: [] };
+      const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, runs: [] };
       await tale.prove();
       await tale.stop();
       await tale.pass(20_000);
@@ -232,11 +233,11 @@ for (const kind of storeKinds) {
       await tale.launch();
       await tale.place();
       await tale.pass(minute);
-      const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, workload_ids: [] };
+      const woke = { ...tale.cause(), machine_id: tale.ids.machine_id, runs: [] };
       await tale.pass(10_000);
       await tale.report('ready');
       await tale.pass(10_000);
-      const later = { ...tale.cause(), machine_id: tale.ids.machine_id, workload_ids: [] };
+      const later = { ...tale.cause(), machine_id: tale.ids.machine_id, runs: [] };
       await tale.store.transact('deductSleep', { ...woke, slept_ms: minute });
       assert.equal((await tale.intervals('metered')).length, 1, 'it slept before this ran');
       await tale.store.transact('deductSleep', { ...later, slept_ms: minute });

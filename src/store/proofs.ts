@@ -9,11 +9,11 @@ import { correctBy, type LedgerRow } from './ledger.ts';
 import { type Instant, steadyOf, type Watched, watchLedgerClock } from './ledger-clock.ts';
 import type { Query, Sql } from './sql.ts';
 
-const ids_at_once = 400;
+const names_at_once = 400;
 
-/** Of which workloads a machine's agent last said that their runs are ready, and when that was. */
+/** Of which runs, by name, a machine's agent last said that they are ready, and when that was. */
 export type MachineProof = { machine_id: string } & Heard;
-export type Heard = { mono: number; workload_ids: string[] };
+export type Heard = { mono: number; runs: string[] };
 
 /** Records proofs of whole machines, and how late it is. */
 export async function proveRunning(
@@ -21,9 +21,9 @@ export async function proveRunning(
   args: Instant & { proofs: MachineProof[] },
 ): Promise<Watched> {
   const steady = await steadyOf(sql, args);
-  for (const { machine_id, mono, workload_ids } of args.proofs) {
+  for (const { machine_id, mono, runs } of args.proofs) {
     const ago_ms = args.mono === undefined ? 0 : Math.floor(args.mono) - Math.floor(mono);
-    await proveRuns(sql, machine_id, workload_ids, steady - Math.max(0, ago_ms));
+    await proveRuns(sql, machine_id, runs, steady - Math.max(0, ago_ms));
   }
   return watchLedgerClock(sql, args);
 }
@@ -34,12 +34,12 @@ export async function proveRunning(
  */
 export async function deductSleep(
   sql: Sql,
-  args: Instant & { machine_id: string; slept_ms: number; workload_ids: string[] },
+  args: Instant & { machine_id: string; slept_ms: number; runs: string[] },
 ): Promise<{ entries: number }> {
   const woke = await steadyOf(sql, args);
   const slept_from = woke - args.slept_ms;
   // An interval that closes for want of proof must not end before what is taken off it.
-  await proveRuns(sql, args.machine_id, args.workload_ids, woke);
+  await proveRuns(sql, args.machine_id, args.runs, woke);
   const metered = await sql.all<LedgerRow>(
     `select * from ledger where machine_id = $1 and kind = 'metered' and sign = 1
        and (ended_steady is null or ended_steady > $2) order by id`,
@@ -56,21 +56,22 @@ export async function deductSleep(
   return { entries };
 }
 
-/** What the store has as running on a machine, of these workloads, was running at `steady`. */
+/** What the store has as running on a machine, of these runs, was running at `steady`. */
 export async function proveRuns(
   sql: Sql,
   machine_id: string,
-  workload_ids: readonly string[],
+  runs: readonly string[],
   steady: number,
 ): Promise<void> {
-  for (let at = 0; at < workload_ids.length; at += ids_at_once) {
-    const ids = workload_ids.slice(at, at + ids_at_once);
+  for (let at = 0; at < runs.length; at += names_at_once) {
+    const names = runs.slice(at, at + names_at_once);
     await sql.run(
       `update runs set proven_steady = $2
        where machine_id = $1 and removed_at is null and ended_at is null
          and observed = 'present' and ready_at is not null
-         and (proven_steady is null or proven_steady < $2) and workload_id ${sql.in(ids, 3)}`,
-      [machine_id, steady, ...ids],
+         and (proven_steady is null or proven_steady < $2)
+         and workload_id || '.' || replica || '.' || run_epoch ${sql.in(names, 3)}`,
+      [machine_id, steady, ...names],
     );
   }
 }

@@ -6,7 +6,7 @@
  * by proof of exit, never by a wish; a superseded run's report changes that run alone.
  */
 import { judgeReport, type Verdict } from '../core/judge.ts';
-import type { RunExit } from '../core/run.ts';
+import { type RunExit, runName } from '../core/run.ts';
 import type { DriverName, Sharing } from '../core/trust.ts';
 import type { Amounts, Placement, WorkloadSpec } from '../core/workload.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
@@ -229,9 +229,9 @@ export async function endByFence(
 /** What an agent said before this report was so until then. */
 async function proveHeard(sql: Sql, args: ReportArgs): Promise<void> {
   const { heard, machine_id, now } = args;
-  if (heard === undefined || heard === null || heard.workload_ids.length === 0) return;
+  if (heard === undefined || heard === null || heard.runs.length === 0) return;
   const steady = await steadyOf(sql, { now, mono: heard.mono });
-  await proveRuns(sql, machine_id, heard.workload_ids, steady);
+  await proveRuns(sql, machine_id, heard.runs, steady);
 }
 
 /**
@@ -250,7 +250,7 @@ async function proveRun(
   const ago_ms = ended ? observed.ended_ago_ms : 0;
   if (ago_ms === undefined || ago_ms === null) {
     // Nobody said before that it runs: it may have ended long ago.
-    const unheard = args.heard?.workload_ids.includes(run.workload_id) === false;
+    const unheard = args.heard?.runs.includes(runName(run)) === false;
     if (unheard || args.heard === null) await closeMetered(sql, run, args, 'unseen');
     return;
   }

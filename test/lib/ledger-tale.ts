@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import type { ObservedRun } from '../../src/contract/sync.ts';
 import { makeId } from '../../src/core/ids.ts';
+import { runName } from '../../src/core/run.ts';
 import { seededRandom } from '../../src/lib/random.ts';
 import type { WorkloadRow } from '../../src/store/events.ts';
 import type { LedgerKind, LedgerRow } from '../../src/store/ledger.ts';
@@ -94,8 +95,9 @@ function machine(world: World) {
     },
     /** The machine says that all is as it was. */
     async prove() {
-      const workload_ids = [(await workload()).id];
-      const proofs = [{ machine_id: ids.machine_id, mono: at().mono, workload_ids }];
+      const { id: workload_id, run_epoch } = await workload();
+      const runs = [runName({ workload_id, replica: 0, run_epoch })];
+      const proofs = [{ machine_id: ids.machine_id, mono: at().mono, runs }];
       return store.transact('proveRunning', { ...at(), proofs });
     },
     /** Placed, ready, and stopped after so long. */

@@ -9,6 +9,7 @@
 import { limits } from '../../contract/limits.ts';
 import type { Hello, HelloReply, ObservedRun, Report, SyncReply } from '../../contract/sync.ts';
 import { desiredRuns } from '../../core/desired.ts';
+import { runName } from '../../core/run.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import { createSignal, type Signal } from '../../lib/signal.ts';
@@ -138,7 +139,7 @@ async function sync(
 
 function proofsOf({ sessions }: Context): MachineProof[] {
   return [...sessions].flatMap(([machine_id, { heard }]) =>
-    heard === null || heard.workload_ids.length === 0 ? [] : [{ machine_id, ...heard }],
+    heard === null || heard.runs.length === 0 ? [] : [{ machine_id, ...heard }],
   );
 }
 
@@ -153,9 +154,9 @@ async function noteSleep(
   const slept = session.sleep.observe(clock.monotonic(), mono_ms);
   if (slept === null) return;
   const at = { now: clock.now(), mono: slept.woke_ms };
-  const { workload_ids = [] } = session.heard ?? {};
+  const { runs = [] } = session.heard ?? {};
   const { slept_ms } = slept;
-  await store.transact('deductSleep', { ...at, machine_id, slept_ms, workload_ids });
+  await store.transact('deductSleep', { ...at, machine_id, slept_ms, runs });
 }
 
 async function applyReported(
@@ -200,10 +201,8 @@ async function applyReported(
 /** Only what is ready is measured, so only that is worth proving. */
 function heardIn(report: Report, clock: Clock): Heard {
   const ready = report.observed.filter((run) => run.state === 'ready');
-  return { mono: ready.length === 0 ? 0 : clock.monotonic(), workload_ids: ready.map(idOf) };
+  return { mono: ready.length === 0 ? 0 : clock.monotonic(), runs: ready.map(runName) };
 }
-
-const idOf = (run: ObservedRun) => run.workload_id;
 
 /** Stages and ages come and go without a write; what proves something is compared without them. */
 function toProof(run: ObservedRun): ObservedRun {

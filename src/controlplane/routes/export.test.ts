@@ -66,7 +66,7 @@ async function live(rig: Rig): Promise<string> {
   const report = (state: 'ready' | 'ended', log_tail: string | null) => {
     const facts = { stages: [], exit: null, reason: null, details: {}, log_tail };
     const observed = [{ workload_id: id, replica: 0, run_epoch: 1, state, ...facts }];
-    const heard = { mono: rig.clock.monotonic(), workload_ids: [id] };
+    const heard = { mono: rig.clock.monotonic(), runs: [`${id}.0.1`] };
     const machine = { machine_id, machine_name: 'desk', heard };
     return rig.store.transact('applyReport', { ...cause(), ...machine, observed });
   };
