@@ -1,6 +1,6 @@
 /**
- * The store on a real Postgres: its contract, and what happens when connections, the server or
- * another control plane get in the way.
+ * The store on a real Postgres: its contract, others in the same database, and databases that will
+ * not do.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -8,51 +8,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { failureOf, storeContract } from '../../test/contracts/store.ts';
-import {
-  countBoxes,
-  listBoxes,
-  migrations,
-  type SuiteTable,
-  transactions,
-} from '../../test/contracts/store-transactions.ts';
-import { createFakeClock, type FakeClock } from '../../test/lib/fake-clock.ts';
-import { needs } from '../../test/lib/parts.ts';
-import { administer, createDatabase, startCluster, urlOf } from '../../test/lib/postgres.ts';
-import { stretchWire, type Wire } from '../../test/lib/postgres-wire.ts';
-import { type Clock, systemClock } from '../lib/clock.ts';
+import { countBoxes, listBoxes, type SuiteTable } from '../../test/contracts/store-transactions.ts';
+import { administer, createDatabase, urlOf } from '../../test/lib/postgres.ts';
+import { given, open, real, untilWaiting } from '../../test/lib/postgres-given.ts';
+import { exec } from '../lib/exec.ts';
 import { Secret } from '../lib/secret.ts';
-import { connectPostgres, openPostgresStore } from './postgres.ts';
 import { shownUrl } from './postgres-open.ts';
-import type { PgConnection } from './postgres-sql.ts';
 import type { Sql, Store } from './sql.ts';
-
-const real = needs('postgres');
-const folder = mkdtempSync(join(tmpdir(), 'einsora-postgres-'));
-process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
-
-function open(url: Secret, takeover_ms = 5000, clock: Clock = systemClock) {
-  return openPostgresStore({ url, folder, transactions, migrations, takeover_ms, clock });
-}
-
-type Given = { store: Store<SuiteTable>; url: Secret; wire: Wire; beside: PgConnection };
-
-/** A store over a wire that can be cut, and a connection of somebody else beside it. */
-function given(name: string, body: (given: Given) => Promise<void>): void {
-  test(name, real, async () => {
-    const database = await createDatabase();
-    const wire = await stretchWire(database);
-    const store = await open(wire.url, 500);
-    const beside = await connectPostgres(database.url);
-    try {
-      await body({ store, wire, beside, url: database.url });
-    } finally {
-      await beside.end();
-      await store.close();
-      await wire.close();
-      await database.free();
-    }
-  });
-}
 
 describe('with a server', real, () => {
   storeContract('Postgres', async () => open((await createDatabase()).url));
@@ -75,86 +37,6 @@ given('a second control plane is refused, and told who is the first', async ({ s
   await store.transact('addBox', { id: 'undisturbed' });
 });
 
-given('cut between two writes, it goes on by itself', async ({ store, wire }) => {
-  await store.transact('addBox', { id: 'cut-1' });
-  wire.cut();
-  await store.transact('addBox', { id: 'cut-2' });
-  assert.equal(await store.read(countBoxes, { prefix: 'cut-' }), 2);
-});
-
-given('cut in the middle of many, each is done once', async ({ store, wire }) => {
-  const calls = Array.from({ length: 300 }, (_, index) =>
-    store.transact('addBox', { id: `amid-${index}` }).then(
-      () => 'done',
-      (error) => error.code,
-    ),
-  );
-  await calls[40];
-  wire.cut();
-  const ends = await Promise.all(calls);
-  const done = ends.filter((end) => end === 'done').length;
-  const unknown = ends.filter((end) => end === 'outcome_unknown').length;
-  assert.equal(done + unknown, 300, String(new Set(ends)));
-  const written = await store.read(countBoxes, { prefix: 'amid-' });
-  assert.ok(written >= done && written <= done + unknown, `${written} of ${done} + ${unknown}`);
-});
-
-for (const when of ['before', 'after'] as const) {
-  given(`cut ${when} the server had COMMIT: the outcome is unknown`, async ({ store, wire }) => {
-    wire.cutAtCommit(when);
-    const calls = ['one', 'two'].map((id) => store.transact('addBox', { id: `c-${id}` }));
-    for (const call of calls) assert.equal((await failureOf(call)).code, 'outcome_unknown');
-    await store.transact('addBox', { id: 'c-three' });
-    const expected = when === 'before' ? 1 : 3;
-    assert.equal(await store.read(countBoxes, { prefix: 'c-' }), expected);
-    const unfailed = Promise.race([store.failed, Promise.resolve('goes on')]);
-    assert.equal(await unfailed, 'goes on');
-  });
-}
-
-given('while the server is away nothing is done, and afterwards all is', async (here) => {
-  const { store, wire } = here;
-  wire.refuse(true);
-  const waiting = store.transact('addBox', { id: 'away' });
-  const reading = await failureOf(store.read(countBoxes, { prefix: '' }));
-  assert.equal(reading.code, 'store_failing');
-  wire.refuse(false);
-  await waiting;
-  assert.equal(await store.read(countBoxes, { prefix: 'away' }), 1);
-});
-
-given(
-  'a call that waits too long for a server is refused, and later ones are taken',
-  async (here) => {
-    const clock = createFakeClock();
-    await here.store.close();
-    const store = await open(here.wire.url, 500, clock);
-    here.wire.refuse(true);
-    const waiting = failureOf(store.transact('addBox', { id: 'long-1' }));
-    await passing(clock, waiting);
-    assert.equal((await waiting).code, 'store_failing');
-    here.wire.refuse(false);
-    const later = store.transact('addBox', { id: 'long-2' });
-    await passing(clock, later);
-    assert.equal(await store.read(countBoxes, { prefix: 'long-' }), 1);
-    await store.close();
-  },
-);
-
-given('a server that owes an answer for too long is given up', async (here) => {
-  const clock = createFakeClock();
-  await here.store.close();
-  const store = await open(here.wire.url, 500, clock);
-  await store.transact('addBox', { id: 'mute-1' });
-  here.wire.hush();
-  const next = store.transact('addBox', { id: 'mute-2' });
-  await clock.advance(20_000);
-  await passing(clock, next);
-  await next;
-  assert.equal(await store.read(countBoxes, { prefix: 'mute-' }), 2);
-  await store.close();
-});
-
 given('two that wait for each other are told apart, and both are done', async (here) => {
   const { store, beside } = here;
   await store.transact('addBox', { id: 'x' });
@@ -175,24 +57,66 @@ given('two that wait for each other are told apart, and both are done', async (h
   );
 });
 
-given('a database that another took over is given up', async ({ store, wire, url, beside }) => {
-  wire.refuse(true);
-  await untilFree(beside);
-  const other = await open(url);
-  wire.refuse(false);
-  assert.match((await store.failed).message, /is served by/);
-  assert.equal((await failureOf(store.transact('addBox', { id: 'late' }))).code, 'store_failing');
-  await other.transact('addBox', { id: 'mine' });
-  await other.close();
+given('what the server gives up for another is tried again, and not for ever', async (here) => {
+  const { store, beside } = here;
+  const makeFlaky = (fails: number) =>
+    beside.tell(`drop sequence if exists turns; create sequence turns;
+      create or replace function flaky() returns int language plpgsql as $$ begin
+        if nextval('turns') <= ${fails} then raise exception using errcode = '40001'; end if;
+        return currval('turns'); end $$`);
+  await makeFlaky(3);
+  const calls = [
+    store.transact('addBox', { id: 'f-1' }),
+    store.transact('callFlaky', { id: 'f-2' }),
+    store.transact('addBox', { id: 'f-3' }),
+  ];
+  assert.deepEqual(await Promise.all(calls), [{ id: 'f-1' }, 4, { id: 'f-3' }]);
+  await makeFlaky(1000);
+  const [good, bad] = [
+    store.transact('addBox', { id: 'f-4' }),
+    store.transact('callFlaky', { id: 'f-5' }),
+  ];
+  assert.equal((await failureOf(bad)).code, 'store_failing');
+  await good;
+  assert.equal(await store.read(countBoxes, { prefix: 'f-' }), 4);
 });
 
-given('a lock that our own lost connection still holds is taken from it', async (here) => {
-  const { store, wire } = here;
-  await store.transact('addBox', { id: 'half-1' });
-  wire.cutUnnoticed();
-  await store.transact('addBox', { id: 'half-2' });
-  assert.equal(await store.read(countBoxes, { prefix: 'half-' }), 2);
+given('a full disk fails what needs room and nothing else', async ({ store, beside }) => {
+  const small = mkdtempSync(join(tmpdir(), 'einsora-small-'));
+  const admin = { timeout_ms: 5000, env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' } };
+  const mount = ['-t', 'tmpfs', '-o', 'size=2m,mode=777', 'tmpfs', small];
+  if ((await exec('mount', mount, admin)).code !== 0) return;
+  try {
+    const { rows } = await beside.ask('select pg_backend_pid() as pid', [], null);
+    const name = `small_${rows[0]?.pid}`;
+    // The server's user owns it: tablespaces are taken from nobody else.
+    await exec('sh', ['-c', `mkdir ${small}/in && chown nobody ${small}/in`], admin);
+    await beside.tell(`create tablespace ${name} location '${small}/in'`);
+    await beside.tell(`alter table boxes set tablespace ${name}`);
+    const calls = Array.from({ length: 100 }, (_, index) =>
+      store.transact('grow', { id: `big-${index}`, bytes: 2000 }),
+    );
+    const settled = await Promise.allSettled([...calls, ...(await fillUp(store))]);
+    const full = settled.filter((one) => one.status === 'rejected');
+    assert.ok(full.length > 0);
+    for (const one of full) assert.equal(one.reason.code, 'store_full');
+    const written = await store.read(countBoxes, { prefix: 'big-' });
+    assert.equal(written, settled.length - full.length);
+    await store.transact('echo', { value: 1 });
+    await beside.tell('alter table boxes set tablespace pg_default');
+    await beside.tell(`drop tablespace ${name}`);
+    await store.transact('grow', { id: 'big-again', bytes: 2000 });
+  } finally {
+    await exec('umount', ['-l', small], admin);
+    rmSync(small, { recursive: true, force: true });
+  }
 });
+
+async function fillUp(store: Store<SuiteTable>) {
+  return Array.from({ length: 1500 }, (_, index) =>
+    store.transact('grow', { id: `big-more-${index}`, bytes: 1900 }),
+  );
+}
 
 given('numbers beyond what is safe, and columns of other types, are refused', async ({ store }) => {
   const ask = (text: string) => store.read((sql: Sql) => sql.get(text), null);
@@ -211,37 +135,6 @@ given('reads wait for no write', async ({ store, beside }) => {
   assert.equal(box?.size, 0);
   await beside.tell('rollback');
   await writing;
-});
-
-test('a server that was killed and came back has all that was answered', real, async () => {
-  const cluster = await startCluster({ durable: true });
-  try {
-    const database = await createDatabase(cluster.folder);
-    const store = await open(database.url);
-    const done: string[] = [];
-    let goes_on = true;
-    const callers = Array.from({ length: 8 }, async (_, caller) => {
-      for (let turn = 0; goes_on; turn += 1) {
-        const id = `k-${caller}-${turn}`;
-        await store.transact('addBox', { id });
-        done.push(id);
-      }
-    });
-    const ended = Promise.allSettled(callers);
-    while (done.length < 50) await systemClock.sleep(1);
-    await cluster.crash();
-    goes_on = false;
-    await cluster.restart();
-    await ended;
-    await untilTaken(store);
-    for (let start = 0; start < done.length; start += 500) {
-      const ids = done.slice(start, start + 500);
-      assert.equal((await store.read(listBoxes, { ids })).length, ids.length);
-    }
-    await store.close();
-  } finally {
-    await cluster.stop();
-  }
 });
 
 test(
@@ -281,49 +174,3 @@ test('a server that is not there is said to be so, without the password', async 
   assert.equal(shownUrl(socket), 'postgres://ada@/einsora?host=/run/postgresql');
   assert.equal(shownUrl(new Secret('s3cret')), 'an address that cannot be read');
 });
-
-/** A server that recovers may take longer than a call waits. */
-async function untilTaken(store: Store<SuiteTable>): Promise<void> {
-  for (let turn = 0; turn < 20; turn += 1) {
-    const refused = await store.transact('addBox', { id: `back-${turn}` }).then(
-      () => null,
-      (error) => error.code,
-    );
-    if (refused === null) return;
-    assert.equal(refused, 'store_failing');
-  }
-  assert.fail('it never came back');
-}
-
-/** Lets time pass until it settles, in steps that leave the server time to answer. */
-async function passing(clock: FakeClock, work: Promise<unknown>): Promise<void> {
-  let settled = false;
-  const settle = () => {
-    settled = true;
-  };
-  work.then(settle, settle);
-  while (!settled) {
-    await clock.advance(20);
-    await systemClock.sleep(2);
-  }
-}
-
-/** Until so many sessions wait for a lock. */
-async function untilWaiting(beside: PgConnection, count: number): Promise<void> {
-  await untilSql(beside, `select count(*) as n from pg_locks where granted = false`, count);
-}
-
-async function untilFree(beside: PgConnection): Promise<void> {
-  const text = `select count(*) as n from pg_locks where locktype = 'advisory' and database =
-    (select oid from pg_database where datname = current_database())`;
-  await untilSql(beside, text, 0);
-}
-
-async function untilSql(beside: PgConnection, text: string, count: number): Promise<void> {
-  for (let turn = 0; turn < 500; turn += 1) {
-    const { rows } = await beside.ask(text, [], null);
-    if (rows[0]?.n === count) return;
-    await systemClock.sleep(10);
-  }
-  assert.fail(`never so: ${text}`);
-}

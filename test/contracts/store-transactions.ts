@@ -86,6 +86,11 @@ export const transactions = {
     await addBox(sql, args);
     await sql.run('commit');
   },
+  /** Postgres only: a function that a test makes. */
+  callFlaky: async (sql: Sql, box: Box): Promise<number> => {
+    await addBox(sql, box);
+    return (await sql.get<{ n: number }>('select flaky() as n'))?.n ?? 0;
+  },
   growBoth: async (sql: Sql, args: { first: string; second: string }): Promise<void> => {
     await sql.run('update boxes set size = size + 10 where id = $1', [args.first]);
     await sql.run('update boxes set size = size + 10 where id = $1', [args.second]);
