@@ -1,6 +1,6 @@
 /**
- * What tests of the Postgres store begin with: a store over a wire that can be cut, and a connection
- * of somebody else beside it.
+ * What tests of the Postgres store begin with: a store over a wire that can be cut, and a
+ * connection of somebody else beside it.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
