@@ -53,7 +53,13 @@ export type LiveDeps = {
   log: Log;
 };
 
-type Listener = { principal: Principal; stream: LiveStream; sees_machines: boolean };
+type Listener = {
+  principal: Principal;
+  stream: LiveStream;
+  sees_machines: boolean;
+  /** It is told of what comes after; what is before was told when it began. */
+  since: ChangeCursor;
+};
 
 type Context = LiveDeps & {
   listeners: Set<Listener>;
@@ -145,10 +151,11 @@ async function open(
     },
   });
   const sees_machines = hasScope(principal.scopes, 'machines:read');
-  const listener: Listener = { principal, stream, sees_machines };
-  if (context.running === null) context.told = startAt(context.changes.settledBelow());
+  // Nobody listened: what happened meanwhile is read for whoever asks for it, or by nobody.
+  if (listeners.size === 0) context.told = startAt(context.changes.settledBelow());
   // From here on it gets what comes; what was before `until` is read below and put in front.
   const until = context.told;
+  const listener: Listener = { principal, stream, sees_machines, since: until };
   listeners.add(listener);
   context.running ??= tell(context);
   unwatch = revocations.watch(principal, () => stream.end());
@@ -211,11 +218,14 @@ async function tellChanges(context: Context): Promise<void> {
     const args = { after: context.told, below, tenant_id: null, limit: page_rows };
     const rows: ChangeRow[] = await store.read(listChanges, args);
     const last = rows.at(-1);
-    context.told = last === undefined || rows.length < page_rows ? startAt(below) : cursorOf(last);
+    const told = last === undefined || rows.length < page_rows ? startAt(below) : cursorOf(last);
+    // Somebody who came first meanwhile may have set it further on.
+    if (isAfter(told, context.told)) context.told = told;
     for (const row of rows) {
       let text: string | null = null;
-      for (const { principal, stream } of listeners) {
-        if (principal.tenant_id !== row.tenant_id) continue;
+      for (const { principal, stream, since } of listeners) {
+        const is_theirs = principal.tenant_id === row.tenant_id;
+        if (!is_theirs || !isAfter(cursorOf(row), since)) continue;
         text ??= changeText(row);
         stream.push(text);
       }
