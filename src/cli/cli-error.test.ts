@@ -20,6 +20,13 @@ test('what helps is asked of the control plane that refused', () => {
   );
 });
 
+test('of several commands, each that names no place gets one', () => {
+  assert.equal(
+    here({ data_dir: '/d' }, 'bin/einsora open, or: bin/einsora up --data-dir ~/other'),
+    'bin/einsora --data-dir /d open, or: bin/einsora up --data-dir ~/other',
+  );
+});
+
 test('what names its place, or is of none, stays as it is', () => {
   for (const fix of [
     'bin/einsora up --data-dir /other',

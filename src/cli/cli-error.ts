@@ -68,12 +68,14 @@ export function suggested(config: Config, command: string): string {
 /** What helps, as others said it, with the data folder or the context where one was given. */
 export function fixHere(config: Config, fix: string | null): string | null {
   const place = givenPlace(config);
-  if (fix === null || place === '' || / --(?:data-dir|context) /.test(fix)) return fix;
-  if (/^bin\/einsora [\w ./<>-]+$/.test(fix) && !not_of_a_place.test(fix)) return fix + place;
-  return fix.replaceAll(/\bbin\/einsora (?!login\b|context\b)/g, `bin/einsora${place} `);
+  if (fix === null || place === '') return fix;
+  if (is_one_command.test(fix)) return needs_place.test(fix) ? fix + place : fix;
+  return fix.replaceAll(new RegExp(needs_place, 'g'), `bin/einsora${place} `);
 }
 
-const not_of_a_place = /^bin\/einsora (?:login|context)\b/;
+const is_one_command = /^bin\/einsora [\w ./<>-]+$/;
+/** A command that names no place itself, and is of one. */
+const needs_place = /\bbin\/einsora (?!login\b|context\b|[^,;]*--(?:data-dir|context)\b)/;
 
 function givenPlace(config: Config): string {
   if (config.data_dir_given) return ` --data-dir ${shellWord(config.data_dir)}`;

@@ -2,7 +2,16 @@
  * Small durable files: the old content or the new, for their owner alone.
  */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -58,4 +67,12 @@ given('a private folder is for its owner, and making it again no error', (folder
   makePrivateFolder(path);
   assert.equal(statSync(path).mode & 0o777, 0o700);
   assert.ok(freeBytes(path) > 0);
+});
+
+given('where no folder can be made, that is said at once', (folder) => {
+  writeFileSync(join(folder, 'file'), '');
+  assert.throws(() => makePrivateFolder(join(folder, 'file')), /EEXIST/);
+  assert.throws(() => makePrivateFolder(join(folder, 'file', 'below')), /EEXIST/);
+  // The system makes no folders there: Node's own recursion asks again for ever.
+  if (existsSync('/proc/self')) assert.throws(() => makePrivateFolder('/proc/a/b'), /ENOENT/);
 });

@@ -13,6 +13,7 @@ import {
   renameSync,
   rmSync,
   statfsSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
@@ -56,9 +57,23 @@ export function readIfThere(path: string): string | null {
   }
 }
 
-/** Creates a folder that only this user can read. */
+/**
+ * Creates a folder that only this user can read, and the ones above it. One at a time: Node's own
+ * recursion never returns where the system makes no folder (/proc, an automounter's).
+ */
 export function makePrivateFolder(path: string): void {
-  mkdirSync(path, { recursive: true, mode: 0o700 });
+  if (isFolder(path)) return;
+  const above = dirname(path);
+  if (above !== path) makePrivateFolder(above);
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if (!isErrno(error, 'EEXIST') || !isFolder(path)) throw error;
+  }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 /** Bytes that an unprivileged user may still write on the disk that holds `path`. */

@@ -7,7 +7,7 @@ export const startReasons = {
   data_dir_in_use: {
     status: 409,
     sentence: 'Another einsora serves {data_dir} already ({url}).',
-    fix: 'use that one, or give this one --data-dir',
+    fix: 'use that one: bin/einsora open, or start another: bin/einsora up --data-dir ~/einsora-2',
   },
   data_dir_newer: {
     status: 409,
