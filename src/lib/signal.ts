@@ -12,12 +12,27 @@ export type Signal = {
   wait(clock: Clock, ms: number, stop?: AbortSignal): Promise<void>;
 };
 
-/** The reason of an abort that nobody reads: without one, an error with its stack is made. */
-const over = 'over';
-
 export function createSignal(): Signal {
   let pending = false;
   let wake: (() => void) | null = null;
+
+  /** Resolves when it is woken, its time is over, or it is called off. */
+  function sleep(clock: Clock, ms: number, stop: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const finish = () => {
+        cancel();
+        stop?.removeEventListener('abort', finish);
+        // A newer wait may have begun since: its wake-up is not ours to take away.
+        if (wake === finish) wake = null;
+        resolve();
+      };
+      const cancel = clock.after(ms, finish);
+      wake = finish;
+      stop?.addEventListener('abort', finish);
+      if (stop?.aborted) finish();
+    });
+  }
+
   return {
     notify() {
       pending = true;
@@ -25,14 +40,7 @@ export function createSignal(): Signal {
     },
     async wait(clock, ms, stop) {
       if (!pending) {
-        const woken = new AbortController();
-        const abort = () => woken.abort(over);
-        wake = abort;
-        stop?.addEventListener('abort', abort, { once: true });
-        if (!stop?.aborted) await clock.sleep(ms, woken.signal);
-        stop?.removeEventListener('abort', abort);
-        // A newer wait may have begun since: its wake-up is not ours to take away.
-        if (wake === abort) wake = null;
+        await sleep(clock, ms, stop);
         // Who was told to stop waiting leaves a signal to the next one.
         if (stop?.aborted) return;
       }

@@ -43,8 +43,19 @@ export function createLife(name: string, onDeath: (why: string) => void): Life {
     return armed.left > 0 ? null : armed.moment;
   }
 
-  async function answer<T>(call: string, effect: () => Promise<T>): Promise<T> {
+  function answer<T>(call: string, effect: () => Promise<T>): Promise<T> {
     if (!alive) return never();
+    if (armed !== null) return answerArmed(call, effect);
+    return effect().then(
+      (value) => (alive ? value : never()),
+      (error: unknown) => {
+        if (alive) throw error;
+        return never();
+      },
+    );
+  }
+
+  async function answerArmed<T>(call: string, effect: () => Promise<T>): Promise<T> {
     const moment = momentOf();
     if (moment === 'before') {
       kill(`before ${call}`);
@@ -103,20 +114,25 @@ export function clockOf(host: Host, life: Life): Clock {
     now: () => life.sync('clock.now', host.now),
     monotonic: () => life.sync('clock.monotonic', host.monotonic),
     after: (ms, fire) => life.sync('clock.after', () => after(ms, fire)),
-    sleep: (ms, signal) =>
-      life.async('clock.sleep', () => {
-        if (signal?.aborted) return Promise.resolve();
-        return new Promise((resolve) => {
-          const done = () => {
-            cancel();
-            signal?.removeEventListener('abort', done);
-            resolve();
-          };
-          const cancel = after(ms, done);
-          signal?.addEventListener('abort', done, { once: true });
-        });
-      }),
+    sleep: (ms, signal) => life.async('clock.sleep', () => sleep(after, ms, signal)),
   };
+}
+
+function sleep(
+  after: (ms: number, fire: () => void) => () => void,
+  ms: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (signal?.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      cancel();
+      signal?.removeEventListener('abort', done);
+      resolve();
+    };
+    const cancel = after(ms, done);
+    signal?.addEventListener('abort', done);
+  });
 }
 
 /** Another one each time: what waits for it can be forgotten with it. */

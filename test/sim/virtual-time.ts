@@ -3,8 +3,8 @@
  * fires.
  *
  * Invariants: timers fire in the order of their times, then of their making; time stands still
- * while something runs. What waits for no timer needs only microtasks and ticks, and an immediate comes
- * after all of those: so one is enough to let it settle.
+ * while something runs. What waits for no timer needs only microtasks, and these all run before the
+ * next timer fires.
  */
 export type Cancel = () => void;
 
@@ -17,6 +17,9 @@ export type VirtualTime = {
   /** How many timers have fired. */
   fired(): number;
 };
+
+/** How many timers fire between two turns of the event loop. */
+const turn_every = 64;
 
 type Timer = { due: number; order: number; fire: (() => void) | null };
 
@@ -47,7 +50,7 @@ export function createVirtualTime(): VirtualTime {
         fired += 1;
         next.fire = null;
         fire();
-        await settled();
+        await (fired % turn_every === 0 ? settled() : drained());
         if (!after()) return;
       }
       now = until_ms;
@@ -58,6 +61,14 @@ export function createVirtualTime(): VirtualTime {
 /** Resolves when everything that waits for no timer has run. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
+}
+
+/**
+ * The same, at a tenth of the cost: a tick that is asked for by a microtask comes when none is left.
+ * It never lets the event loop turn, where rejections that nobody handles are told.
+ */
+function drained(): Promise<void> {
+  return new Promise((resolve) => queueMicrotask(() => process.nextTick(resolve)));
 }
 
 function isBefore(a: Timer, b: Timer): boolean {
