@@ -23,17 +23,17 @@ const [share = '0', of = '1', ...words] = process.argv.slice(2);
 const options = parseSim(words);
 const { first, count, hours, machines, keep, mutant } = options;
 const read = options.verbose ? (line: string) => void process.stderr.write(`${line}\n`) : null;
-let is_shrunk = keep !== null || options.verbose;
+let is_shrunk = keep !== null || options.verbose || mutant !== null;
 
 for (let seed = first + Number(share); seed < first + count; seed += Number(of)) {
   const mode = modeOf(seed, options.mode);
   const played = await play({ seed, hours, machines, mode, keep, read });
   say(played, null);
   if (played.violation === null) continue;
-  // A mutant is caught by its first seed; of real failures one is shortened, for it takes long.
+  // Of real failures one is shortened, for it takes long.
   if (!is_shrunk) say(played, await shrink(played));
   is_shrunk = true;
-  if (mutant !== null) break;
+  if (mutant !== null) break; // a mutant is caught by its first seed
 }
 process.exit(0);
 
