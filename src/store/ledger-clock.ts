@@ -4,8 +4,8 @@
  * process to the next, the wall clock since the last look, never backwards.
  *
  * Invariants: a transaction brings its own monotonic instant (`Cause.mono`), so that nothing here
- * asks for the time; where none is given (tests of other things) the wall stands in. The suspended
- * time of this machine is counted as little as its monotonic clock counts it.
+ * asks for the time; where none is given (tests of other things) the wall clock since the last look
+ * stands in. Where this machine sleeps, what its monotonic clock does not count is not counted.
  */
 import type { Row, Sql } from './sql.ts';
 
@@ -73,8 +73,8 @@ export async function readSteady(sql: Sql, at: Instant): Promise<number> {
 }
 
 function steadyFrom(row: ClockRow, at: Instant): number {
-  const passed = at.mono === undefined ? at.now - row.wall : Math.floor(at.mono) - row.mono;
-  return row.steady + Math.max(0, passed);
+  if (at.mono === undefined) return row.seen_steady + Math.max(0, at.now - row.seen_wall);
+  return row.steady + Math.max(0, Math.floor(at.mono) - row.mono);
 }
 
 function readClock(sql: Sql): Promise<ClockRow | undefined> {

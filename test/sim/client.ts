@@ -116,7 +116,8 @@ function change(context: Context, name: Change, nth: number): void {
   const { id, tenant } = which;
   const ask = async ({ store, clock }: ControlPlane) => {
     const done = await store.transact(name, {
-      ...{ tenant_id: tenant.tenant_id, workload: id, now: clock.now() },
+      ...{ tenant_id: tenant.tenant_id, workload: id },
+      ...{ now: clock.now(), mono: clock.monotonic() },
       ...{ actor: `user:${tenant.name}`, request_id: 'change', idempotency: null },
     });
     if (done.outcome !== 'done') return done.outcome;
