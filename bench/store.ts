@@ -31,7 +31,7 @@ export async function bench({ quick }: { quick: boolean }) {
     const sqlite = await compare(await openStore(folder), await openBare(folder), pace);
     const postgres = await onPostgres(folder, pace);
     const loop_delays = [sqlite.loop_delay_p99_ms, postgres?.loop_delay_p99_ms ?? 0];
-    return {
+    const keys = {
       fsync_ms,
       commits_per_s_sqlite: sqlite.alone_per_s,
       launches_per_s_sqlite_16: sqlite.sixteen_per_s,
@@ -47,6 +47,10 @@ export async function bench({ quick }: { quick: boolean }) {
       spread_postgres: postgres?.spread ?? null,
       loop_delay_p99_ms: Math.max(...loop_delays),
     };
+    for (const [name, value] of Object.entries(keys)) {
+      console.log(`${name.padEnd(30)}${typeof value === 'object' ? JSON.stringify(value) : value}`);
+    }
+    return keys;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

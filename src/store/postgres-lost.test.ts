@@ -92,6 +92,17 @@ given('a server that owes an answer for too long is given up', async (here) => {
   await store.close();
 });
 
+given('closing does not wait for ever for a silent server', async (here) => {
+  const clock = createFakeClock();
+  await here.store.close();
+  const store = await open(here.wire.url, 500, clock);
+  await store.read(countBoxes, { prefix: '' });
+  here.wire.hush();
+  const closing = store.close();
+  await clock.advance(10_000);
+  await passing(clock, closing);
+});
+
 given('a database that another took over is given up', async ({ store, wire, url, beside }) => {
   wire.refuse(true);
   await untilFree(beside);

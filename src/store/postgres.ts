@@ -33,6 +33,7 @@ const statement_timeout_ms = 5000;
 const idle_in_transaction_ms = 10_000;
 /** Beyond the server's own limit, and long enough for a slow disk to COMMIT. */
 const answer_timeout_ms = 20_000;
+const end_timeout_ms = 2000;
 const readers = 4;
 
 export type PostgresOptions<Table extends TransactionTable> = {
@@ -71,8 +72,11 @@ export async function openPostgresStore<Table extends TransactionTable>(
   const reader = createReader(pool.lease, texts);
   let closed: Promise<void> | null = null;
   async function close(): Promise<void> {
+    // Reads that a server owes an answer for longer than a statement may take get none.
+    const cancel = clock.after(statement_timeout_ms + end_timeout_ms, pool.cut);
     await Promise.all([writer.close(), reader.drain()]);
     await pool.end();
+    cancel();
   }
   return {
     transact: (name, args) => {
@@ -122,7 +126,12 @@ async function connect(config: ClientConfig, clock: Clock): Promise<PgConnection
 function openPool(config: ClientConfig, clock: Clock, log: Log) {
   const pool = new Pool({ ...config, max: readers });
   const connections = new WeakMap<object, PgConnection>();
-  pool.on('connect', (client: PoolClient) => connections.set(client, wrap(client, clock)));
+  const open = new Set<PoolClient>();
+  pool.on('connect', (client: PoolClient) => {
+    connections.set(client, wrap(client, clock));
+    open.add(client);
+  });
+  pool.on('remove', (client: PoolClient) => open.delete(client));
   pool.on('error', (error) => log.debug({ why: error.message }, 'a reading connection was lost'));
   return {
     async lease(): Promise<Lease> {
@@ -131,6 +140,9 @@ function openPool(config: ClientConfig, clock: Clock, log: Log) {
       return { connection, release: (broken) => client.release(broken) };
     },
     end: () => pool.end(),
+    cut() {
+      for (const client of open) client.connection.stream.destroy();
+    },
   };
 }
 
@@ -194,7 +206,10 @@ function wrap(client: Client, clock: Clock): PgConnection {
     backend: () => (client as unknown as { processID: number | null }).processID ?? 0,
     async end() {
       lose(new Error('the connection was closed'));
+      // A server that is silent would keep it waiting for what it owes.
+      const cancel = clock.after(end_timeout_ms, () => client.connection.stream.destroy());
       await client.end();
+      cancel();
     },
   };
 }

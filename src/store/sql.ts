@@ -38,7 +38,10 @@ export type Store<Table extends TransactionTable> = {
     args: Parameters<Table[Name]>[1],
   ): Promise<Awaited<ReturnType<Table[Name]>>>;
   read<Args, Result>(query: Query<Args, Result>, args: Args): Promise<Result>;
-  /** Called when the store can no longer be trusted to write: the process must end. */
+  /**
+   * Resolves when the store can no longer be trusted to write: the process must end. A Postgres
+   * that went away is no such thing, for it comes back; one that another control plane took over is.
+   */
   readonly failed: Promise<StoreError>;
   close(): Promise<void>;
 };
