@@ -18,6 +18,15 @@ export function tell(text, fix) {
   notice.append(' ', code);
 }
 
+/** Says that it is done, and where to sign in. */
+export function tellDone(text) {
+  const link = document.createElement('a');
+  link.href = '/sign-in';
+  link.textContent = 'Sign in';
+  byId('notice').replaceChildren(text, ' ', link);
+  link.focus();
+}
+
 /** Posts to the API; throws an error that can be shown where it is refused. */
 export async function post(path, body) {
   let answer;
@@ -52,5 +61,7 @@ export function showForm(busy_text, submit) {
       tell(error.message, error.fix);
     }
     button.disabled = false;
+    // A button loses the keyboard while it is disabled: the next try begins at the password.
+    if (document.activeElement === document.body) form.querySelector('[type=password]').focus();
   });
 }

@@ -1,6 +1,6 @@
 // Follows an invitation (/join) or a link that sets a new password (/reset). The secret stands in
 // the fragment and is taken out of the address and the history before anything else happens.
-import { post, showForm, takeSecret, tell } from '/assets/forms.js';
+import { post, showForm, takeSecret, tell, tellDone } from '/assets/forms.js';
 
 const byId = (id) => document.getElementById(id);
 const is_new = location.pathname === '/join';
@@ -17,7 +17,7 @@ async function submit() {
   if (!is_new) {
     await post('/v1/reset', { token, password });
     byId('form').hidden = true;
-    return tell('The password is set, and every browser is signed out. Sign in at /sign-in.');
+    return tellDone('The password is set, and every browser is signed out.');
   }
   const name = byId('name').value.trim();
   await post('/v1/join', { token, name, password });
@@ -25,5 +25,13 @@ async function submit() {
   location.replace('/');
 }
 
+// What helps against a password that is refused is to type another one here.
+function withoutCommand(error) {
+  if (error.code === 'password_refused') error.fix = null;
+  throw error;
+}
+
 if (token === null) tell('This page needs the whole link that you were given.');
-else showForm(is_new ? 'Joining…' : 'Setting it…', submit);
+else {
+  showForm(is_new ? 'Joining…' : 'Setting it…', () => submit().catch(withoutCommand));
+}

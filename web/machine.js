@@ -103,8 +103,10 @@ async function show() {
   byId('sign-out').hidden = false;
   byId('notice').hidden = true;
   if (machines.items[0]) showMachine(machines.items[0]);
+  byId('no-machine').hidden = machines.items.length > 0;
   byId('workloads').hidden = false;
   byId('rows').replaceChildren(...workloads.items.map(row));
+  byId('table').hidden = workloads.items.length === 0;
   byId('empty').hidden = workloads.items.length > 0;
 }
 
@@ -146,6 +148,21 @@ byId('sign-out').addEventListener('click', async () => {
   location.assign('/sign-in');
 });
 
+/** Nothing of whoever was signed in stays, and nothing is asked until somebody looks again. */
+function showSignedOut() {
+  stream?.close();
+  stream = null;
+  for (const id of ['machine', 'no-machine', 'workloads', 'sign-out']) byId(id).hidden = true;
+  byId('who').textContent = '';
+  byId('notice').replaceChildren(
+    'You are not signed in. Get a one-time link with ',
+    element('code', 'bin/einsora open'),
+    ', or ',
+    signInLink(),
+    '.',
+  );
+}
+
 async function loop() {
   asking = true;
   missed = false;
@@ -153,12 +170,15 @@ async function loop() {
     await show();
     listen();
   } catch (error) {
+    asking = false;
     byId('notice').hidden = false;
+    if (error.message === 'signed-out') {
+      showSignedOut();
+      document.addEventListener('visibilitychange', loop, { once: true });
+      return;
+    }
     byId('notice').textContent =
-      error.message === 'signed-out'
-        ? 'You are not signed in. Get a one-time link with bin/einsora open, or '
-        : `The control plane does not answer (${error.message}). Start it with: bin/einsora up`;
-    if (error.message === 'signed-out') byId('notice').append(signInLink());
+      `The control plane does not answer (${error.message}). Start it with: bin/einsora up`;
   }
   asking = false;
   const is_live = stream !== null && stream.readyState === EventSource.OPEN;

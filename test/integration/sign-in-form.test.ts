@@ -69,7 +69,10 @@ describe('forms', { ...needs('chromium'), timeout: 120_000 }, () => {
     await page.getByRole('button', { name: 'Join' }).click();
     await page.waitForURL(`${program.url}/`);
     await page.getByText('grace, viewer').waitFor();
+    await page.setViewportSize({ width: 340, height: 700 });
     await picture(page, 'joined');
+    const width = await page.evaluate('document.documentElement.scrollWidth');
+    assert.equal(width, 340, 'a narrow window is not scrolled sideways');
     assert.deepEqual(joining.complaints, []);
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.waitForURL(`${program.url}/sign-in`);
@@ -80,6 +83,7 @@ describe('forms', { ...needs('chromium'), timeout: 120_000 }, () => {
     await page.getByLabel('Password').press('Enter');
     await page.getByText('The name or the password is not right.').waitFor();
     await picture(page, 'sign-in-wrong');
+    assert.equal(await page.locator(':focus').getAttribute('id'), 'password');
     await page.getByLabel('Password').fill(password);
     await page.getByLabel('Password').press('Enter');
     await page.waitForURL(`${program.url}/`);
@@ -114,8 +118,11 @@ describe('forms', { ...needs('chromium'), timeout: 120_000 }, () => {
     await picture(page, 'reset');
     await page.getByRole('button', { name: 'Set it' }).click();
     await page.getByText('The password is set').waitFor();
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`${program.url}/sign-in`);
     await joining.page.reload();
     await joining.page.getByText('You are not signed in.').waitFor();
+    assert.equal(await joining.page.getByRole('heading', { name: 'Workloads' }).isVisible(), false);
     assert.deepEqual([...complaints, ...joining.complaints], []);
     const signed_in = await program.cli(['users', 'ls', '--json']);
     assert.equal(JSON.parse(signed_in.stdout).items.length, 3);
