@@ -59,6 +59,8 @@ export function createCalls(batch_limit: number, send: (jobs: Job[]) => void): C
     finish: (outcomes) => {
       const answered = under_way;
       under_way = [];
+      // What waits already goes at once: the engine works on it while these are told.
+      if (waiting.length > 0) flush();
       for (const [index, call] of answered.entries()) {
         const outcome = outcomes[index];
         if (!outcome) call.reject(unknown('the engine gave no answer'));
