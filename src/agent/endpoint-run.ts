@@ -120,6 +120,7 @@ export async function startEndpoint(
 
   stages.begin('validate');
   const checked = await validateModel(model.path);
+  await model.onChecked?.(checked);
   if (!checked.ok) return failure(checked.code, { why: checked.message, path: model.path });
   if (checked.model.format !== 'gguf') {
     const { format } = checked.model;

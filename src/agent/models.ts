@@ -92,8 +92,13 @@ export function createAgentModels(deps: AgentModelsDeps): AgentModels {
     onChange(changed) {
       context.changed = changed;
     },
-    resolveForRun: (run, model, onProgress, signal) =>
-      fetchInto(context, model, (off) => askerOf(context, run, off), onProgress, signal),
+    async resolveForRun(run, model, onProgress, signal) {
+      const asker = (off: AbortSignal) => askerOf(context, run, off);
+      const found = await fetchInto(context, model, asker, onProgress, signal);
+      const entry = found.ok ? context.entries.get(found.manifest?.id ?? '') : undefined;
+      if (entry === undefined) return found;
+      return { ...found, onChecked: (verdict) => noteCheck(context, entry, verdict) };
+    },
     async stop() {
       stopping.abort();
       await Promise.all([...context.entries.values()].map(({ work }) => work?.done));
@@ -226,11 +231,19 @@ async function doWish(
     signal,
   );
   if (!found.ok || signal.aborted) return;
-  entry.checked = asCheck(await context.validate(found.path), context.clock.now());
-  if (entry.checked.ok || wish.wish !== 'fetch') return;
-  const { code, message } = entry.checked;
-  await context.store.remove(id);
-  Object.assign(entry, { state: 'failed', code, details: { why: message, path: source } });
+  await noteCheck(context, entry, await context.validate(found.path));
+}
+
+/** What the validator said of a model; what was fetched and refused is not kept. */
+async function noteCheck(context: Context, entry: Entry, verdict: ModelVerdict): Promise<void> {
+  const check = asCheck(verdict, context.clock.now());
+  const { ok, code, message } = check;
+  entry.checked = check;
+  context.changed();
+  if (ok) return;
+  await context.store.remove(entry.id);
+  Object.assign(entry, { state: 'failed', code, details: { why: message, path: entry.source } });
+  context.changed();
 }
 
 function asCheck(verdict: ModelVerdict, at: number): ModelCheck {

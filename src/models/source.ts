@@ -23,6 +23,7 @@ import { SourceError } from './source-error.ts';
 import { type HubName, parseModelName } from './source-name.ts';
 import { planSource, type Sources } from './source-plan.ts';
 import { type Manifest, type ModelStore, modelFileId } from './store.ts';
+import type { ModelVerdict } from './validate.ts';
 
 /** Of whom a model is asked for, and what opens hubs to them. */
 export type Asker = { tenant_id: string; token: Secret | null };
@@ -52,7 +53,14 @@ export type ModelSourceOptions = {
 
 export type ResolvedModel =
   /** `path` is free of links; a folder for a model that an engine reads as one. */
-  | { ok: true; path: string; name: string; manifest?: Manifest }
+  | {
+      ok: true;
+      path: string;
+      name: string;
+      manifest?: Manifest;
+      /** To be told what the validator said; what it refused is not kept. */
+      onChecked?: (verdict: ModelVerdict) => Promise<void>;
+    }
   | { ok: false; code: ReasonCode; details: Details };
 
 /** The file of a model on this machine, fetched first where it is not here. */

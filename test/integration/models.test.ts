@@ -303,3 +303,13 @@ test('a model of an https server answers; what its URL asks with is not shown', 
   assert.ok(!readFileSync(join(data_dir, 'einsora.log'), 'utf8').includes('very-private'));
   assert.equal((await cli('rm', 'plain')).code, 0);
 });
+
+test('a launch of a model that the validator refuses keeps nothing of it', real, async () => {
+  const launched = await cli('launch', 'endpoint', 'hf://einsora/bad', '--json');
+  assert.equal(launched.code, 6);
+  const { error } = JSON.parse(launched.stdout) as { error: { code: string } };
+  assert.equal(error.code, 'model_file_invalid');
+  assert.ok(!blobs().includes(sha256(Buffer.from(`GGUF${'x'.repeat(5000)}`))));
+  const file = (await listed()).find(({ source }) => source.includes('/bad@'));
+  assert.deepEqual([file?.state, file?.checked?.ok], ['failed', false]);
+});
