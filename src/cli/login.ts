@@ -186,7 +186,7 @@ function nameOf(url: string): string {
 
 async function askName(context: Context): Promise<string> {
   const name = await askLine(context, 'User name: ');
-  if (!name) throw usageError('as whom? give --name', 'bin/einsora login --name <user>');
+  if (!name) throw usageError('as whom? give --name, such as --name ada');
   return name;
 }
 

@@ -31,6 +31,7 @@ export async function logs(context: Context, name: string, options: LogsOptions)
     printJson(context, { workload: name, run_epoch, end, text });
   } else {
     write(context, first.text);
+    if (first.text === '' && tail !== 0) say(context, 'Nothing is printed yet.');
   }
   return exitCode('ok');
 }

@@ -4,6 +4,7 @@
  */
 import type { Machine } from '../contract/machines.ts';
 import { formatAgo, formatBytes, formatMemory } from '../core/format.ts';
+import { suggested } from './cli-error.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
@@ -17,6 +18,11 @@ export async function machines(context: Context, options: MachinesOptions): Prom
   const items = await openClient(context).machines();
   if (options.json) {
     printJson(context, { items });
+    return exitCode('ok');
+  }
+  if (items.length === 0) {
+    const show = suggested(context.config, 'catalog');
+    say(context, `No machine is yours or shared with you yet. What could be asked for: ${show}`);
     return exitCode('ok');
   }
   const now = context.io.clock.now();

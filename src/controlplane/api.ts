@@ -125,7 +125,9 @@ async function authorise(deps: AuthDeps, c: Context<ApiEnv>, row: AuthRow): Prom
   if (principal.via === 'session' && writes) {
     if (!isSameOrigin(headers, new URL(c.req.url).origin)) throw new EinsoraError('cross_site');
   }
-  if (!hasRole(principal.role, row.role)) throw new EinsoraError('forbidden');
+  if (!hasRole(principal.role, row.role)) {
+    throw new EinsoraError('forbidden', { role: row.role, yours: principal.role });
+  }
   const scope = scopeOf(row, c.req.method);
   if (!hasScope(principal.scopes, scope)) throw new EinsoraError('scope_missing', { scope });
   if (row.whole === true && !principal.is_whole) throw new EinsoraError('token_too_narrow');

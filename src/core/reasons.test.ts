@@ -45,7 +45,7 @@ test('a fix needs no detail but the name and those of its sentence, or a path', 
 test('a fix without its details still says what to put there', () => {
   assert.match(fixOf('engine_exited', {}) ?? '', /<name>/);
   assert.match(fixOf('engine_exited', { name: 'chat' }) ?? '', /einsora logs chat$/);
-  assert.equal(fixOf('forbidden'), null);
+  assert.equal(fixOf('cross_site'), null);
   assert.equal(fixOf('not_found', { what: 'workload x' }), 'bin/einsora ls');
   assert.equal(fixOf('not_found', { list: 'users ls' }), 'bin/einsora users ls');
 });

@@ -41,7 +41,11 @@ export const reasons = {
     sentence: 'This one-time link was used or is too old.',
     fix: 'bin/einsora open',
   },
-  forbidden: { status: 403, sentence: 'Your role may not do this.', fix: null },
+  forbidden: {
+    status: 403,
+    sentence: 'This needs the role {role}; yours is {yours}.',
+    fix: 'bin/einsora users set-role <name> {role}, run by one who has it',
+  },
   idempotency_key_reused: {
     status: 409,
     sentence: 'This Idempotency-Key was used for another request.',
@@ -194,7 +198,7 @@ export function isReasonCode(text: string): text is ReasonCode {
 }
 
 /** What stands where a detail is left out. */
-const left_out: Record<string, string> = { name: '<name>', list: 'ls' };
+const left_out: Record<string, string> = { name: '<name>', role: '<role>', list: 'ls' };
 
 /** The command that does it again: of a workload its start, unless another is told. */
 function againOf(details: Details): string {
