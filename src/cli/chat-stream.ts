@@ -138,7 +138,7 @@ function unanswered(error: unknown): CliError {
   const why = error instanceof Error ? error.message : String(error);
   return new CliError({
     code: 'answer_failed',
-    message: `The gateway could not be reached: ${why}.`,
+    message: `The control plane did not finish the answer: ${why}.`,
     fix: 'bin/einsora ls',
     exit: 'failed',
   });

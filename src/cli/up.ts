@@ -6,7 +6,7 @@
  * that can no longer be trusted ends it too, so that no answer is given that may be untrue.
  */
 
-import { rmSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../lib/clock.ts';
 import { isErrno, makePrivateFolder, writeDurably } from '../lib/files.ts';
@@ -40,6 +40,7 @@ export async function up(
   const { data_dir } = config;
   keepToOneself(data_dir);
   const log_path = join(data_dir, 'einsora.log');
+  const kept = copiesIn(data_dir);
   const system = await startSystem({
     data_dir,
     database_url: config.database_url,
@@ -76,6 +77,9 @@ export async function up(
   say(`  sign in   ${link}`);
   say(`  data      ${data_dir}   log ${log_path}`);
   if (system.database !== null) say(`  store     ${system.database}`);
+  for (const copy of copiesIn(data_dir).filter((name) => !kept.includes(name))) {
+    say(`  upgraded  the store; as it was before: ${copy}`);
+  }
   if (!system.ipv6) say('  note      this machine has no IPv6; only 127.0.0.1 is served');
   const opened = options.open && (await io.openPage(link, data_dir));
   const keepPage = opened ? systemClock.after(page_file_ms, () => forgetPage(data_dir)) : () => {};
@@ -96,6 +100,12 @@ export async function up(
   rmSync(place, { force: true });
   say(`\nThe control plane has stopped. ${goingOn(going_on)}`);
   return exitCode('ok');
+}
+
+/** What upgrades of the store left: each keeps it as it was before. */
+function copiesIn(data_dir: string): string[] {
+  const names = readdirSync(data_dir).filter((name) => /^einsora\..+\.before-\d+$/.test(name));
+  return names.map((name) => join(data_dir, name));
 }
 
 function sourcesOf() {

@@ -2,11 +2,14 @@
  * A folder of the first version, with something running in it: nothing that it uses is lost.
  */
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { LedgerRow } from '../../src/store/ledger.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { migrations } from '../../src/store/migrations/index.ts';
-import { openMemoryConnection } from '../../src/store/sqlite.ts';
+import { openFileConnection, openMemoryConnection } from '../../src/store/sqlite.ts';
+import { cleanUp, startProgram, temporaryFolder } from '../lib/program.ts';
 
 const columns = `id, tenant_id, creator_id, name, kind, spec, state, intent, park_cause, details,
   revision, run_epoch, event_number, event_at, attempts, not_before, created_at, state_since`;
@@ -60,4 +63,19 @@ test('what runs is measured from when it began, and claims what it holds', () =>
     ],
   );
   connection.close();
+});
+
+test('an upgrade is said, with where the store is as it was before', async () => {
+  const data_dir = temporaryFolder();
+  const connection = openFileConnection(join(data_dir, 'einsora.db'));
+  migrate(connection, migrations.slice(0, 1), { now: 1 });
+  connection.close();
+  const program = await startProgram({ data_dir, until_ready: false });
+  try {
+    const copy = join(data_dir, 'einsora.db.before-2');
+    assert.ok(program.said().includes(`upgraded  the store; as it was before: ${copy}`));
+    assert.ok(existsSync(copy));
+  } finally {
+    await cleanUp(data_dir, program);
+  }
 });
