@@ -9,30 +9,33 @@ import { registerHooks } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { mutantOf } from './mutants/all.ts';
-import { mutate } from './mutants/mutant.ts';
+import { patch, patchesOf } from './mutants/mutant.ts';
 
 const root = join(import.meta.dirname, '../..');
 const mutant = mutantOf(process.env.EINSORA_SIM_MUTANT ?? '');
-const url = pathToFileURL(join(root, mutant.file)).href;
-let is_loaded = false;
+const patches = patchesOf(mutant);
+const urlOf = (file: string) => pathToFileURL(join(root, file)).href;
+const due = new Set(patches.map(({ file }) => file));
 
 registerHooks({
-  load(asked, context, nextLoad) {
-    const loaded = nextLoad(asked, context);
-    if (asked !== url) return loaded;
-    is_loaded = true;
-    return { ...loaded, source: mutate(mutant, textOf(loaded.source)) };
+  load(url, context, nextLoad) {
+    const loaded = nextLoad(url, context);
+    const here = patches.filter(({ file }) => urlOf(file) === url);
+    const [first] = here;
+    if (first === undefined) return loaded;
+    due.delete(first.file);
+    const source = here.reduce((text, one) => patch(one, text), textOf(loaded.source));
+    return { ...loaded, source };
   },
 });
 
 process.on('exit', () => {
-  if (is_loaded) return;
-  console.error(`nothing loads ${mutant.file}, so ${mutant.name} is not there`);
+  if (due.size === 0) return;
+  console.error(`nothing loads ${[...due].join(', ')}, so ${mutant.name} is not there`);
   process.exitCode = 1;
 });
 
 function textOf(source: string | ArrayBuffer | NodeJS.TypedArray | undefined | null): string {
-  if (source === undefined || source === null) throw new Error(`${mutant.file} has no text`);
-  if (typeof source === 'string') return source;
-  return new TextDecoder().decode(source);
+  if (source === undefined || source === null) throw new Error('a file that is loaded has no text');
+  return typeof source === 'string' ? source : new TextDecoder().decode(source);
 }

@@ -1,10 +1,20 @@
 /**
  * Every mutant, by area.
  */
+import { agentMutants } from './agents.ts';
+import { epochMutants } from './epochs.ts';
 import { holdMutants } from './holds.ts';
 import type { Mutant } from './mutant.ts';
+import { timelineMutants } from './timeline.ts';
+import { usageMutants } from './usage.ts';
 
-export const mutants: readonly Mutant[] = [...holdMutants];
+export const mutants: readonly Mutant[] = [
+  ...holdMutants,
+  ...epochMutants,
+  ...timelineMutants,
+  ...agentMutants,
+  ...usageMutants,
+];
 
 /** Throws where there is none of this name. */
 export function mutantOf(name: string): Mutant {

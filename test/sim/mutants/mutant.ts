@@ -1,26 +1,35 @@
 /**
- * A mutant: one text of one file of src replaced by another, so that a bug which others have had is
- * in the program. The simulator must catch each; none of it is in src.
+ * A mutant: one text of src replaced by another (two where the program guards itself twice), so that
+ * a bug which others have had is in it. The simulator must catch each; none of it is in src.
  */
-export type Mutant = {
-  /** As a bug report would call it, in kebab-case. */
-  name: string;
-  /** The rule it breaks: an invariant by number, or a bug as the field knows it. */
-  bug: string;
+export type Patch = {
   /** In the repository. */
   file: string;
   /** Is there exactly once. */
   find: string;
   replace: string;
+};
+
+export type Mutant = Patch & {
+  /** As a bug report would call it, in kebab-case. */
+  name: string;
+  /** The invariant that it breaks, by number, and bugs that the field had. */
+  bug: string;
+  /** The other guard, where there are two. */
+  also?: Patch;
   /** What goes wrong, in a sentence. */
   why: string;
 };
 
-/** The text of its file with the mutant in it. Throws where that is not clear. */
-export function mutate({ name, file, find, replace }: Mutant, text: string): string {
+export function patchesOf(mutant: Mutant): Patch[] {
+  return mutant.also === undefined ? [mutant] : [mutant, mutant.also];
+}
+
+/** The text of a file with the patch in it. Throws where that is not clear. */
+export function patch({ file, find, replace }: Patch, text: string): string {
   const parts = text.split(find);
   if (parts.length !== 2) {
-    throw new Error(`${name} replaces a text that is ${parts.length - 1} times in ${file}`);
+    throw new Error(`what is to be replaced is ${parts.length - 1} times in ${file}: ${find}`);
   }
   return parts.join(replace);
 }

@@ -1,0 +1,64 @@
+/**
+ * `npm run mutants -- [NAME ...] [--seeds 500] [--hours 2] [--machines 5] [--at-once 2]`: puts each
+ * mutant into the program and plays stories until one of them violates an invariant.
+ *
+ * Invariants: each mutant is caught, or this fails; a line for each says by which seed and which
+ * invariant, and with `--hours`, `--machines` and `--mutant` `npm run sim` plays it again.
+ */
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { systemClock } from '../src/lib/clock.ts';
+import { mutantOf, mutants } from '../test/sim/mutants/all.ts';
+import type { Mutant } from '../test/sim/mutants/mutant.ts';
+import { spawnSim } from '../test/sim/spawn.ts';
+import type { Line } from '../test/sim/worker.ts';
+
+const root = join(import.meta.dirname, '..');
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    seeds: { type: 'string', default: '500' },
+    hours: { type: 'string', default: '2' },
+    machines: { type: 'string', default: '5' },
+    'at-once': { type: 'string', default: String(availableParallelism()) },
+  },
+});
+const { seeds, hours, machines } = values;
+const waiting = positionals.length === 0 ? [...mutants] : positionals.map(mutantOf);
+const count = waiting.length;
+const width = Math.max(...waiting.map(({ name }) => name.length));
+let caught = 0;
+
+console.log(row('mutant', 'bug', 'seed', 'caught by', 'seconds'));
+await Promise.all(Array.from({ length: Number(values['at-once']) }, work));
+console.log(`${count} mutants · ${caught} caught · ${count - caught} survive`);
+process.exitCode = caught === count ? 0 : 1;
+
+async function work(): Promise<void> {
+  for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
+    await hunt(mutant);
+  }
+}
+
+async function hunt({ name, bug }: Mutant): Promise<void> {
+  const began = systemClock.monotonic();
+  const story = ['--hours', hours, '--machines', machines, '--mutant', name];
+  const words = ['--seeds', seeds, ...story];
+  const lines: Line[] = [];
+  const read = (line: Line) => void lines.push(line);
+  const broken = await spawnSim({ root, share: 0, of: 1, words, mutant: name, read });
+  const found = lines.find((line) => line.violation !== null);
+  const seconds = ((systemClock.monotonic() - began) / 1000).toFixed(1);
+  if (broken !== null) console.log(broken);
+  if (broken === null && found !== undefined) caught += 1;
+  const by = found?.violation
+    ? `${found.violation.invariant}: ${found.violation.message}`
+    : 'SURVIVES';
+  console.log(row(name, bug, String(found?.seed ?? '-'), by, seconds));
+}
+
+function row(name: string, bug: string, seed: string, by: string, seconds: string): string {
+  const cells = [name.padEnd(width), bug.padEnd(12), seed.padStart(5), seconds.padStart(7), by];
+  return cells.join('  ').slice(0, 160);
+}
