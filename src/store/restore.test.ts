@@ -37,11 +37,17 @@ onEveryStore('restore', (inStory) => {
     assert.equal(run?.run_epoch, 2_000_000);
   });
 
-  inStory('what was launched since the restore waits for nobody', async (story) => {
-    await story.store.transact('restoreStore', {});
+  inStory('what was launched since waits only for the machine it goes to', async (story) => {
+    const { store, ids, clock } = story;
+    const other = { id: 'other', tenant_id: ids.tenant_id, name: 'other', region: 'local' };
+    await store.transact('addMachine', { ...other, now: clock.now() });
+    await store.transact('restoreStore', {});
     await take(story, { do: 'launch', which: 0, clock_ms: 1 });
     await place(story);
-    const [run] = await runsOf(story.store);
+    assert.deepEqual(await runsOf(store), [], 'what runs there may be unknown here');
+    await say(story, 'nothing');
+    await place(story);
+    const [run] = await runsOf(store);
     assert.equal(run?.run_epoch, 1);
   });
 

@@ -91,9 +91,13 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
 
 async function hasRoom(sql: Sql, machine_id: string, asked: Amounts): Promise<boolean> {
   const machine = await sql.get<Row & Amounts>(
-    `select cpu_millis, memory_bytes, disk_bytes from machines where id = $1 ${sql.forUpdate}`,
+    `select cpu_millis, memory_bytes, disk_bytes from machines where id = $1
+       and reconciled_epoch >=
+         coalesce((select cast(value as bigint) from meta where key = 'store_epoch'), 0)
+     ${sql.forUpdate}`,
     [machine_id],
   );
+  // One that has not told what it runs since a restore may be full of what is unknown here.
   if (machine === undefined) return false;
   const held = await sql.get<Row & Amounts>(
     `select cast(coalesce(sum(cpu_millis), 0) as bigint) as cpu_millis,

@@ -30,6 +30,7 @@ export function startClone(
     chance: story.chance(`double agent ${number}`),
     offered: () => machine.offered,
     heard: () => {},
+    order: deployment.order,
     controlPlane: () => deployment.controlPlane,
   };
   const { life } = startAgent(story, place, (why) => story.tell(host.name, `died ${why}`));

@@ -27,6 +27,8 @@ export type ControlPlane = {
   readonly store: EinsoraStore;
   readonly clock: Clock;
   readonly sync: SyncHandler;
+  /** Which of the restored stores it serves: higher is later. */
+  readonly incarnation: number;
   /** Told when the process dies: its connections break. */
   readonly connections: Set<() => void>;
   /** What the API does after a write. */
@@ -76,7 +78,7 @@ async function serve(
   });
   const housekeeping = startHousekeeping({ store, clock, log });
   return {
-    ...{ life, store, clock, sync, connections },
+    ...{ life, store, clock, sync, connections, incarnation: database.incarnation },
     wake() {
       controller.wake();
       sync.wake();

@@ -13,6 +13,8 @@ import { type Watch, watchDatabase } from './watch.ts';
 
 export type Database = {
   readonly watch: Watch;
+  /** Counts the restores before this one. */
+  readonly incarnation: number;
   /** The store as one process has it. */
   open(life: Life): EinsoraStore;
   /** The next writes fail. */
@@ -29,7 +31,7 @@ export type Database = {
 let template: Uint8Array | null = null;
 
 /** An empty database with the program's schema, or a copy of another one. */
-export function openDatabase(copy?: Uint8Array): Database {
+export function openDatabase(copy?: Uint8Array, incarnation = 1): Database {
   const connection = openMemoryConnection(copy ?? emptyDatabase());
   connection.exec('pragma foreign_keys = on');
   const watch = watchDatabase(connection);
@@ -64,6 +66,7 @@ export function openDatabase(copy?: Uint8Array): Database {
 
   return {
     watch,
+    incarnation,
     open(life) {
       const store = openMemoryStore({ transactions, connection });
       return {

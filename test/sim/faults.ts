@@ -46,7 +46,7 @@ function happen(context: Context, fault: Fault): void {
   if (fault.does === 'crash') crash(context, fault);
   else if (fault.does === 'restart') restart(context, fault.who, fault.down_ms);
   else if (fault.does === 'weather') weather(context, fault);
-  else if (fault.does === 'step') hostOf(context, fault.who)?.stepWall(fault.by_ms);
+  else if (fault.does === 'step') step(context, fault.who, fault.by_ms);
   else if (fault.does === 'writes') {
     deployment.database.fail(fault.code, fault.happens, fault.count);
   } else if (fault.does === 'backup') backUp(context.story, deployment);
@@ -94,6 +94,8 @@ function happenTo(context: Context, machine: Machine, fault: Local): void {
     machine.offered = { ...machine.offered, memory_bytes: fault.memory_gib * 2 ** 30 };
   } else if (fault.does === 'share') {
     deployment.operator.share(machine.id, fault.tenant, fault.sharing);
+  } else if (fault.does === 'blind') {
+    blind(context, machine, fault.for_ms);
   } else if (fault.does === 'fence') {
     fence(context, machine, fault);
   } else {
@@ -111,6 +113,13 @@ function crash({ deployment }: Context, { who, calls, moment, down_ms }: Of<'cra
   if (machine === undefined) return;
   machine.down_ms = down_ms;
   machine.agent?.life.arm(calls, moment);
+}
+
+/** While no control plane runs, a step cannot be told from time that passed. */
+function step(context: Context, who: Who, by_ms: number): void {
+  const { deployment } = context;
+  hostOf(context, who)?.stepWall(by_ms);
+  if (who === 'control plane' && deployment.controlPlane === null) deployment.invariants.forgive();
 }
 
 /** Asked to end, as an upgrade does it. */
@@ -154,6 +163,17 @@ function fence(context: Context, machine: Machine, fault: Of<'fence'>): void {
     ) ?? {};
   powerCycle(machine, false, fault.down_ms);
   later(fault.word_ms, () => deployment.operator.fence(machine.id, agent_epoch));
+}
+
+/** Its driver is gone and comes back; an agent finds out when it starts. */
+function blind({ later }: Context, machine: Machine, for_ms: number): void {
+  machine.is_blind = true;
+  machine.down_ms = 1000;
+  machine.agent?.life.kill('its driver is gone');
+  later(for_ms, () => {
+    machine.is_blind = false;
+    machine.agent?.life.kill('its driver is back');
+  });
 }
 
 /** A copy of the data folder on another computer, while the machine's own agent is well. */

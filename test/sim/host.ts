@@ -1,9 +1,9 @@
 /**
  * A computer of the story: its two clocks, its sleep, its boots.
  *
- * Invariants: times are whole milliseconds; the wall clock steps when told and runs on while the host is suspended; the monotonic
- * clock and all timers stand still then, as they do on Linux; both go on over a reboot here, for no
- * process lives to compare them.
+ * Invariants: times are whole milliseconds; the wall clock steps when told and runs on while the
+ * host is suspended; the monotonic clock and all timers stand still then, as they do on Linux; both
+ * go on over a reboot here, for no process lives to compare them.
  */
 import type { Cancel, VirtualTime } from './virtual-time.ts';
 
@@ -15,8 +15,8 @@ export type Host = {
   monotonic(): number;
   after(ms: number, fire: () => void): Cancel;
   stepWall(by_ms: number): void;
-  /** How far the wall clock is from the truth. */
-  skew(): number;
+  /** When the wall clock stepped last. */
+  steppedAt(): number;
   suspend(): void;
   resume(): void;
   isSuspended(): boolean;
@@ -28,6 +28,7 @@ export const story_began_at = 1_800_000_000_000;
 
 export function createHost(time: VirtualTime, name: string): Host {
   let offset = story_began_at;
+  let stepped_at = Number.NEGATIVE_INFINITY;
   let boots = 1;
   let suspended_since: number | null = null;
   let slept = 0;
@@ -62,8 +63,9 @@ export function createHost(time: VirtualTime, name: string): Host {
     now: () => Math.floor(offset + time.now()),
     stepWall: (by_ms) => {
       offset += by_ms;
+      stepped_at = time.now();
     },
-    skew: () => offset - story_began_at,
+    steppedAt: () => stepped_at,
     suspend: () => {
       suspended_since ??= time.now();
     },

@@ -6,8 +6,10 @@
  * event by event, so that replay and state are compared at every step and not only at the end.
  */
 import { desiredRuns } from '../../src/core/desired.ts';
+import { attempt_limit } from '../../src/core/judge.ts';
 import { nextState, type State, type StateEvent } from '../../src/core/states.ts';
 import type { DesiredRow } from '../../src/store/runs.ts';
+import { createLedgerCheck } from './ledger-invariants.ts';
 import type { Story } from './story.ts';
 import type { Touched, Watch } from './watch.ts';
 
@@ -22,6 +24,7 @@ type WorkloadRow = {
   intent: string;
   run_epoch: number;
   event_number: number;
+  attempts: number;
 };
 type EventRow = {
   number: number;
@@ -62,16 +65,19 @@ export type Invariants = {
   checkAll(): void;
   /** Begins anew with what a restored store holds. */
   reset(watch: Watch): void;
+  /** Nobody can know how long what is measured now really is. */
+  forgive(): void;
 };
 
 export function createInvariants(story: Story, first: Watch, truth: Truth): Invariants {
   let watch = first;
   let timelines = new Map<string, Mirror>();
   let machines = new Map<string, MachineMirror>();
+  const ledger = createLedgerCheck(story);
 
   function checkWorkload(id: string): void {
     const row = watch.get<WorkloadRow>(
-      'select id, state, intent, run_epoch, event_number from workloads where id = ?1',
+      'select id, state, intent, run_epoch, event_number, attempts from workloads where id = ?1',
       id,
     );
     const mirror = timelines.get(id) ?? { number: 0, at: 0, state: null, run_epoch: 0 };
@@ -87,7 +93,11 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
     }
     if (row.run_epoch < mirror.run_epoch) story.violate('I-03', `${id}: its run_epoch fell`);
     mirror.run_epoch = row.run_epoch;
-    checkRuns(story, truth, row, runsOf(watch, id));
+    if (row.attempts > attempt_limit)
+      story.violate('bounded', `${id} was tried ${row.attempts} times`);
+    const runs = runsOf(watch, id);
+    checkRuns(story, truth, row, runs);
+    ledger.check(watch, id, row.state, runs.filter((run) => run.held > run.released).length);
   }
 
   function checkMachine(id: string): void {
@@ -119,7 +129,9 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
     check(touched) {
       for (const id of touched.workloads) checkWorkload(id);
       for (const id of touched.machines) checkMachine(id);
+      if (touched.workloads.size > 0) checkQuota(story, watch);
     },
+    forgive: () => ledger.forgive(),
     checkAll() {
       timelines = new Map();
       for (const { id } of watch.all<{ id: string }>('select id from workloads')) checkWorkload(id);
@@ -127,6 +139,7 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
     },
     reset(restored) {
       watch = restored;
+      ledger.restored(restored);
       timelines = new Map();
       const most = [...machines].map(([id, mirror]) => [id, mirror.most] as const);
       machines = new Map();
@@ -135,6 +148,16 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
       }
     },
   };
+}
+
+/** I-14: what is claimed never exceeds a limit that never changes. */
+function checkQuota(story: Story, watch: Watch): void {
+  const over = watch.get<{ slug: string; claimed: number }>(
+    `select t.slug, (select count(*) from workloads w where w.tenant_id = q.tenant_id
+         and w.state not in ('stopped', 'failed', 'deleting', 'deleted')) as claimed, q.workloads
+     from quotas q join tenants t on t.id = q.tenant_id where claimed > q.workloads`,
+  );
+  if (over !== undefined) story.violate('I-14', `${over.slug} claims ${over.claimed} workloads`);
 }
 
 const desired_sql = `select r.*, w.name, w.spec, w.tenant_id, m.tenant_id as owner_tenant_id,

@@ -18,6 +18,7 @@ import type { Host } from './host.ts';
 import { clockOf, createLife, type Life } from './life.ts';
 import type { Link } from './link.ts';
 import type { MachineWorld } from './machine-world.ts';
+import type { Order } from './order.ts';
 import type { Story } from './story.ts';
 import { createTransport } from './transport.ts';
 
@@ -35,6 +36,8 @@ export type Machine = {
   readonly chance: Chance;
   offered: { cpu_millis: number; memory_bytes: number };
   agent: { life: Life; agent: Agent } | null;
+  /** Its driver is gone: an agent that starts cannot tell what runs. */
+  is_blind: boolean;
   /** How long the agent stays down when it dies. */
   down_ms: number;
   /** The disk as it was at the last backup. */
@@ -45,12 +48,13 @@ export type Machine = {
 
 export type AgentPlace = Pick<
   Machine,
-  'id' | 'host' | 'world' | 'disk' | 'link' | 'driver' | 'chance'
+  'id' | 'host' | 'world' | 'disk' | 'link' | 'driver' | 'chance' | 'is_blind'
 > & {
   offered(): Machine['offered'];
   controlPlane(): ControlPlane | null;
   /** A word of it reached the control plane. */
   heard(): void;
+  order: Order;
 };
 
 export function startAgent(
@@ -63,7 +67,7 @@ export function startAgent(
   const clock = clockOf(host, life);
   const agent = createAgent({
     transport: createTransport({ ...place, machine_id: place.id, life }),
-    drivers: new Map([[driver, world.driver(life)]]),
+    drivers: place.is_blind ? new Map() : new Map([[driver, world.driver(life)]]),
     endpoint: createSimWork(world, clock),
     journal: journalOn(disk, life),
     inventory: () => life.async('inventory', async () => inventoryOf(place)),
@@ -115,7 +119,7 @@ function bytesOf(chance: Chance, count: number): Uint8Array {
   return Uint8Array.from({ length: count }, () => chance.between(0, 255));
 }
 
-function inventoryOf({ host, driver, offered }: AgentPlace): Inventory {
+function inventoryOf({ host, driver, offered, is_blind }: AgentPlace): Inventory {
   const amounts = offered();
   return {
     name: host.name,
@@ -125,7 +129,9 @@ function inventoryOf({ host, driver, offered }: AgentPlace): Inventory {
     offered: { ...amounts, disk_bytes: 50 * gib },
     accelerators: ['cpu'],
     gpus: [],
-    drivers: [{ driver, ready: true, why: null, kinds: ['endpoint'], findings: [] }],
+    drivers: is_blind
+      ? []
+      : [{ driver, ready: true, why: null, kinds: ['endpoint'], findings: [] }],
     findings: [],
   };
 }

@@ -22,7 +22,7 @@ export function restore(
   // One copy at a time: what was restored is not restored again while its double runs.
   if (backup === null || deployment.zombie !== null || deployment.is_restoring) return;
   const old = deployment.database;
-  const database = openDatabase(backup.copy);
+  const database = openDatabase(backup.copy, deployment.store_epoch + 1);
   deployment.is_restoring = true;
   deployment.process?.kill('its data folder is replaced');
   deployment.database = database;

@@ -27,6 +27,8 @@ export type Fault =
   | { does: 'journal'; machine: number; count: number }
   | { does: 'driver'; machine: number; what: 'observe' | 'start' | 'stop'; for_ms: number }
   | { does: 'clone'; machine: number; for_ms: number }
+  /** The agent starts without its driver, and for so long cannot tell what runs. */
+  | { does: 'blind'; machine: number; for_ms: number }
   | { does: 'old-journal'; machine: number; down_ms: number }
   | { does: 'backup' }
   | { does: 'restore'; down_ms: number; zombie_ms: number }
@@ -161,6 +163,12 @@ const faultMakers: ((chance: Chance) => Fault)[] = [
     for_ms: chance.between(10_000, 10 * minute_ms),
   }),
   (chance) => ({ does: 'clone', machine: machine(chance), for_ms: chance.between(500, 30_000) }),
+  (chance) => ({
+    does: 'blind',
+    machine: machine(chance),
+    for_ms: chance.between(10_000, 10 * minute_ms),
+  }),
+  () => ({ does: 'backup' }),
   () => ({ does: 'backup' }),
   (chance) => ({
     does: 'restore',
@@ -182,7 +190,7 @@ const faultMakers: ((chance: Chance) => Fault)[] = [
   (chance) => ({
     does: 'fence',
     machine: machine(chance),
-    word_ms: chance.between(0, 30_000),
+    word_ms: chance.is(0.5) ? chance.between(0, 5000) : chance.between(0, 5 * minute_ms),
     down_ms: chance.between(1000, 10 * minute_ms),
   }),
 ];

@@ -16,6 +16,8 @@ import type { Story } from './story.ts';
 import type { Truths } from './truths.ts';
 
 const slugs = ['ada', 'bob', 'cyd'];
+/** How many workloads the third may have at once. */
+export const quota_workloads = 4;
 
 /** Three tenants with a user each, as sign-ups and invitations would leave them. */
 export function setUp({ watch }: Database, now: number): Tenant[] {
@@ -27,6 +29,10 @@ export function setUp({ watch }: Database, now: number): Tenant[] {
       values ('${tenant_id}', '${name}', '${name}', ${now})`);
     watch.exec(`insert into users (id, tenant_id, name, role, created_at)
       values ('${user_id}', '${tenant_id}', '${name}', 'operator', ${now})`);
+    if (index === 2) {
+      watch.exec(`insert into quotas (tenant_id, user_id, gpu_class, workloads, changed_at)
+        values ('${tenant_id}', '', '', ${quota_workloads}, ${now})`);
+    }
     return { tenant_id, user_id, name };
   });
 }
@@ -70,7 +76,7 @@ function createMachine(
     link: createLink(story.time, story.chance(`link ${index}`)),
     chance: story.chance(`agent ${index}`),
     offered: { cpu_millis: 8000, memory_bytes: machine_memory_bytes },
-    ...{ agent: null, down_ms: 1000, heard_at: Number.NEGATIVE_INFINITY },
+    ...{ agent: null, is_blind: false, down_ms: 1000, heard_at: Number.NEGATIVE_INFINITY },
   };
 }
 

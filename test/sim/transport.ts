@@ -7,12 +7,12 @@
  * waits longer than the hold gives up.
  */
 import type { Transport } from '../../src/agent/agent.ts';
-import type { SyncHandler } from '../../src/backends/agent/sync.ts';
 import { limits } from '../../src/contract/limits.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { Host } from './host.ts';
 import type { Life } from './life.ts';
 import type { Link } from './link.ts';
+import type { Order } from './order.ts';
 
 const patience_ms = limits.sync_hold_ms + 10_000;
 
@@ -24,6 +24,7 @@ export type Line = {
   /** Who answers now; null while nobody does. */
   controlPlane(): ControlPlane | null;
   heard(): void;
+  order: Order;
 };
 
 export function createTransport(line: Line): Transport {
@@ -32,19 +33,24 @@ export function createTransport(line: Line): Transport {
   return {
     hello: (words) =>
       life.async('transport.hello', () =>
-        ask(line, quiet, (sync) => sync.hello(machine_id, words)),
+        ask(line, quiet, (there) => there.sync.hello(machine_id, words)),
       ),
     sync: (report, signal) =>
-      life.async('transport.sync', () =>
-        ask(line, signal, (sync, ended) => sync.sync(machine_id, report, ended)),
-      ),
+      life.async('transport.sync', async () => {
+        const { reply, answered } = await ask(line, signal, async (there, ended) => {
+          const answered = line.order.arrives(there, machine_id, report);
+          return { reply: await there.sync.sync(machine_id, report, ended), answered };
+        });
+        answered(reply);
+        return reply;
+      }),
   };
 }
 
 function ask<Reply>(
   line: Line,
   signal: AbortSignal,
-  question: (sync: SyncHandler, ended: AbortSignal) => Promise<Reply>,
+  question: (there: ControlPlane, ended: AbortSignal) => Promise<Reply>,
 ): Promise<Reply> {
   const { host, link, life } = line;
   return new Promise((resolve, reject) => {
@@ -73,7 +79,7 @@ function ask<Reply>(
         there.connections.delete(refuse);
         bring(how);
       };
-      question(there.sync, ended.signal).then(
+      question(there, ended.signal).then(
         (reply) => bringAnswer(() => resolve(reply)),
         (error) => bringAnswer(() => reject(new Error(`refused: ${error.message}`))),
       );

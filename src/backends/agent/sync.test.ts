@@ -178,6 +178,20 @@ given('what nobody told of is heard of within seconds', async (all) => {
   assert.equal(poll.reply.desired?.length, 1);
 });
 
+given('a report for another copy of the store is none for this one', async ({ rig, greeted }) => {
+  const words = report({ ...greeted, store_epoch: 2 }, 1);
+  assert.deepEqual(await rig.sync.sync(rig.ids.machine_id, words, never), {
+    outcome: 'hello_again',
+  });
+});
+
+given('of a report that comes twice at once, one is taken', async ({ rig, greeted }) => {
+  const words = report(greeted, 1);
+  const both = [0, 1].map(() => rig.sync.sync(rig.ids.machine_id, words, never));
+  const outcomes = (await Promise.all(both)).map((reply) => reply.outcome);
+  assert.deepEqual(outcomes.sort(), ['accepted', 'stale_report']);
+});
+
 given('a newer agent ends the held poll of an older one', async (all) => {
   const { poll, done } = await hold(all, 1);
   assert.equal(poll.reply, null, 'it is held');

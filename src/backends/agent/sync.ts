@@ -122,6 +122,8 @@ async function sync(
   report: Report,
   signal: AbortSignal,
 ): Promise<SyncReply> {
+  if (!(await isOurs(context, report))) return { outcome: 'hello_again' };
+  // From here to the note of its number nothing waits, or a report could be taken twice.
   const session = context.sessions.get(machine_id);
   if (session === undefined) return { outcome: 'hello_again' };
   if (report.agent_epoch < session.agent_epoch) return { outcome: 'stale_agent' };
@@ -135,6 +137,12 @@ async function sync(
     context.generations.change();
   }
   return holdUntilChanged(context, machine_id, session, report.have_generation, signal);
+}
+
+/** A report for another store, or for another copy of this one, is none for us. */
+async function isOurs({ generations }: Context, report: Report): Promise<boolean> {
+  const { store_uuid, store_epoch } = await generations.identity();
+  return report.store_uuid === store_uuid && report.store_epoch === store_epoch;
 }
 
 function proofsOf({ sessions }: Context): MachineProof[] {

@@ -1,0 +1,99 @@
+/**
+ * What must hold of a workload's intervals in the ledger after each commit (I-19 to I-21), measured
+ * against the true time of the story.
+ *
+ * Invariants: an interval is never longer than the time that passed since it was first seen open,
+ * unless nobody can know better: the wall clock stepped while no control plane ran to see it, or
+ * the store is a restored one.
+ */
+import type { State } from '../../src/core/states.ts';
+import type { Story } from './story.ts';
+import type { Watch } from './watch.ts';
+
+type Row = {
+  id: string;
+  kind: 'metered' | 'held';
+  sign: number;
+  reason: string;
+  started_at: number;
+  started_steady: number;
+  ended_at: number | null;
+  ended_steady: number | null;
+};
+
+export type LedgerCheck = {
+  check(watch: Watch, workload_id: string, state: State, holding: number): void;
+  /** From now on nothing is said about the length of what is open. */
+  forgive(): void;
+  /** What a restored store has open began in a time that it lost. */
+  restored(watch: Watch): void;
+};
+
+/** Rounding, and what passes between an event and its commit. */
+const slack_ms = 1000;
+
+export function createLedgerCheck(story: Story): LedgerCheck {
+  /** When each open interval was first seen; null where its length is forgiven. */
+  const opened = new Map<string, number | null>();
+
+  function checkLength(row: Row): void {
+    const since = opened.get(row.id);
+    if (since === undefined || since === null || row.ended_steady === null) return;
+    const length = row.ended_steady - row.started_steady;
+    const passed = story.time.now() - since;
+    if (length > passed + slack_ms) {
+      story.violate('I-20', `${row.id} is ${length} ms long, and ${passed} ms passed`);
+    }
+  }
+
+  return {
+    forgive() {
+      for (const id of opened.keys()) opened.set(id, null);
+    },
+    restored(watch) {
+      opened.clear();
+      const open = watch.all<{ id: string }>('select id from ledger where ended_at is null');
+      for (const { id } of open) opened.set(id, null);
+    },
+    check(watch, workload_id, state, holding) {
+      const rows = rowsOf(watch, workload_id);
+      const open = (kind: Row['kind']) =>
+        rows.filter((row) => row.kind === kind && row.ended_at === null).length;
+      if (open('metered') !== (state === 'running' ? 1 : 0)) {
+        story.violate('I-19', `${workload_id} is ${state}, ${open('metered')} are metered`);
+      }
+      if (open('held') !== holding) {
+        story.violate('I-19', `${workload_id} holds ${holding}, ${open('held')} are measured`);
+      }
+      for (const row of rows) {
+        if (row.ended_at === null && !opened.has(row.id)) opened.set(row.id, story.time.now());
+        if (row.ended_at === null) continue;
+        if (row.ended_at < row.started_at)
+          story.violate('I-19', `${row.id} is shorter than nothing`);
+        if (opened.has(row.id)) checkLength(row);
+        opened.delete(row.id);
+      }
+      checkOrder(story, rows);
+    },
+  };
+}
+
+/** Of what was measured of one kind, nothing overlaps. */
+function checkOrder(story: Story, rows: readonly Row[]): void {
+  for (const kind of ['metered', 'held']) {
+    let last = 0;
+    for (const row of rows) {
+      if (row.kind !== kind || row.sign !== 1) continue;
+      if (row.started_at < last) story.violate('I-19', `${row.id} overlaps the one before`);
+      last = row.ended_at ?? last;
+    }
+  }
+}
+
+function rowsOf(watch: Watch, workload_id: string): Row[] {
+  return watch.all<Row>(
+    `select id, kind, sign, reason, started_at, started_steady, ended_at, ended_steady
+     from ledger where workload_id = ?1 order by kind, started_at, entry`,
+    workload_id,
+  );
+}
