@@ -193,7 +193,8 @@ export async function createDatabase(folder?: string): Promise<TestDatabase> {
 
 async function makeDatabase(where: string): Promise<string> {
   made += 1;
-  const name = `t${process.pid}_${made}`;
+  // Process ids come again in a long run; moments do not.
+  const name = `t${Date.now()}${process.pid}_${made}`;
   await administer(where, `create database ${name}`);
   return name;
 }
