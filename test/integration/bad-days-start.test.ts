@@ -65,7 +65,7 @@ test('a folder of a newer version is refused, and not a byte of its store change
     const { code, said } = await upOnce(data_dir);
     assert.equal(code, 1);
     assert.match(said, /^error data_dir_newer: .*schema 99/m);
-    assert.match(said, /fix: git pull, then bin\/einsora up/);
+    assert.match(said, /fix: git pull, then bin\/einsora .*up/);
     assert.equal(sumOf(store), before);
   } finally {
     rmSync(data_dir, { recursive: true });
