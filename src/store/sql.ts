@@ -40,7 +40,8 @@ export type Store<Table extends TransactionTable> = {
   read<Args, Result>(query: Query<Args, Result>, args: Args): Promise<Result>;
   /**
    * Resolves when the store can no longer be trusted to write: the process must end. A Postgres
-   * that went away is no such thing, for it comes back; one that another control plane took over is.
+   * that went away is no such thing, for it comes back; one that another control plane took over
+   * is.
    */
   readonly failed: Promise<StoreError>;
   close(): Promise<void>;
