@@ -54,6 +54,7 @@ test('rm waits until it is deleted, or gone from sight', async () => {
   api.script = [{}, { state: 'deleted' }];
   const first = await runCli(['rm', 'one'], api);
   assert.deepEqual([first.code, first.stdout], [0, 'one deleted\n']);
+  assert.match(first.stderr, /its history: bin\/einsora events w1 /);
   const second = await runCli(['rm', 'two'], { ...api, onSleep: () => api.workloads.delete('w2') });
   assert.deepEqual([second.code, second.stdout], [0, 'two deleted\n']);
 });

@@ -83,6 +83,8 @@ test('ls shows state, age, place and reason, over all pages', async () => {
   );
   const all = await runCli(['ls', '--all', '--json'], api);
   assert.equal(JSON.parse(all.stdout).items.length, 5);
+  const with_ids = await runCli(['ls', '--all'], api);
+  assert.match(with_ids.stdout, /^ID +NAME [\s\S]*\nw1 +/);
 });
 
 test('control characters in a name or reason never reach the terminal', async () => {

@@ -20,12 +20,14 @@ export async function ls(context: Context, options: LsOptions): Promise<number> 
     const launch = 'launch endpoint smollm2-135m';
     say(context, `No workloads yet. Try: ${suggested(context.config, launch)}`);
   } else {
+    // A deleted one is named by its id alone: its name may be another's by now.
+    const ids = options.all === true;
     const headings = ['NAME', 'KIND', 'STATE', 'SINCE', 'CLASS', 'MACHINE', 'ISOLATION', 'REASON'];
     const now = context.io.clock.now();
     printTable(
       context,
-      headings,
-      items.map((workload) => row(workload, now)),
+      ids ? ['ID', ...headings] : headings,
+      items.map((workload) => (ids ? [workload.id, ...row(workload, now)] : row(workload, now))),
     );
   }
   return exitCode('ok');

@@ -165,5 +165,10 @@ given(
     const there = await cli(['models', 'validate', 'aaaaaaaa.gguf']);
     assert.equal(there.code, 1);
     assert.match(there.stdout, /^✘ hf:.*\n {2}model_file_invalid \(truncated\): Cut\.\n$/);
+    const reason = { code: 'hub_gated', message: 'It is gated.', fix: null };
+    api.models.files = [modelFile('bbbbbbbb', { state: 'failed', reason })];
+    const missing = await cli(['models', 'validate', 'bbbbbbbb.gguf']);
+    assert.equal(missing.code, 5);
+    assert.match(missing.stderr, /bbbbbbbb\.gguf is failed on box1: It is gated\.\n {2}fix/);
   },
 );

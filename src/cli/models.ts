@@ -174,6 +174,7 @@ export async function checkModel(
 ): Promise<{ source: string; checked: NonNullable<ModelFile['checked']> }> {
   const client = openClient(context);
   const before = findModelFile(await allModels(client), name);
+  if (before.state !== 'ready') throw notThere(before);
   let file = await client.call<ModelFile>('POST', `${pathOf(before)}/validate`);
   const { clock } = context.io;
   const until = clock.monotonic() + removal_ms;
@@ -186,6 +187,13 @@ export async function checkModel(
     file = await client.call<ModelFile>('GET', pathOf(before));
   }
   return { source: file.source, checked: file.checked };
+}
+
+/** Nothing can be checked of what is not there whole. */
+function notThere({ source, state, machine_name, reason }: ModelFile): CliError {
+  const why = reason === null ? '' : `: ${reason.message.replace(/\.$/, '')}`;
+  const message = `${shortName(source)} is ${state} on ${machine_name}${why}.`;
+  return new CliError({ code: 'not_ready', message, fix: models_ls, exit: 'refused' });
 }
 
 async function allModels(client: Client): Promise<ModelFile[]> {

@@ -31,12 +31,16 @@ export function rm(context: Context, names: string[], options: StopOptions): Pro
   return askAndWait(context, names, options, {
     ask: (client, name) => client.remove(name),
     is_done: ({ state }) => state === 'deleted',
+    // By its id: the name may be another's from now on.
+    afterwards: ({ id }) => `  its history: ${suggested(context.config, `events ${id}`)}`,
   });
 }
 
 type Change = {
   ask(client: Client, name: string): Promise<Workload>;
   is_done(workload: Workload): boolean;
+  /** Said once it is done. */
+  afterwards?(workload: Workload): string;
 };
 
 async function askAndWait(
@@ -56,6 +60,7 @@ async function askAndWait(
         : await waitFor(context, client, workload, change, { deadline, signal: interrupt.signal });
       done.items[index] = last;
       if (!options.json) printData(context, `${last.name} ${last.state}`);
+      if (change.is_done(last) && change.afterwards) say(context, change.afterwards(last));
       if (options.detach || change.is_done(last)) continue;
       say(context, whyNotYet(context, last));
       if (last.heard_of)

@@ -55,6 +55,11 @@ test('details are put in as they are, braces and dollars too', () => {
   assert.equal(sentenceOf('bad_request', { problem }), `The request is not valid: ${problem}.`);
 });
 
+test('a detail that is a sentence ends with one full stop', () => {
+  const rule = 'Only GGUF can be loaded.';
+  assert.equal(sentenceOf('bad_request', { problem: rule }), `The request is not valid: ${rule}`);
+});
+
 test('only a code of the table is one', () => {
   for (const code of codes) assert.ok(isReasonCode(code));
   for (const other of ['', 'toString', '__proto__', 'made_up']) {

@@ -184,7 +184,8 @@ export type Details = Record<string, string | number | boolean | null>;
 
 /** A code's sentence with its details filled in. Unfilled places stay readable. */
 export function sentenceOf(code: ReasonCode, details: Details = {}): string {
-  return fill(reasons[code].sentence, details);
+  // A detail may be a sentence itself, with its own full stop.
+  return fill(reasons[code].sentence, details).replace(/(?<=[^.])\.\.$/, '.');
 }
 
 /** The command that helps, filled in, or null. */
