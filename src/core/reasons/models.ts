@@ -143,6 +143,6 @@ export const modelReasons = {
   model_in_use: {
     status: 409,
     sentence: '{source} is in use by {users}.',
-    fix: 'bin/einsora stop {users}',
+    fix: 'bin/einsora stop {names}',
   },
 } as const satisfies Record<string, Reason>;
