@@ -52,7 +52,11 @@ export type PgWriter = {
 export async function startWriter(options: WriterOptions): Promise<PgWriter> {
   const link = createLink(options, await takeOver(options));
   const calls = createCalls(batch_limit, (jobs) => {
-    void runAll(options, link, jobs).then((outcomes) => calls.finish(outcomes));
+    const told = runAll(options, link, jobs).catch((error) => {
+      options.log.error({ why: String(error) }, 'a batch could not be run');
+      return jobs.map(() => failed(unknownOutcome(String(error))));
+    });
+    void told.then((outcomes) => calls.finish(outcomes));
   });
   void link.failed.then((error) => calls.abandon(error.message));
   return {
