@@ -23,6 +23,8 @@ export type GgufMetadata = {
   values: ReadonlyMap<string, GgufValue>;
   /** What the tokens' own text shows; null without an array of tokens. */
   vocabulary: VocabularyScan | null;
+  /** Whether a token says that it stands for a byte. */
+  byte_kind: boolean;
   chat_template: boolean;
 };
 
@@ -32,18 +34,23 @@ const kept_strings: ReadonlyMap<string, number> = new Map([
   ['general.name', limits.name_bytes],
   ['tokenizer.ggml.model', limits.word_bytes],
 ]);
+const rope_scaling_key = '.rope.scaling.type';
 export const tokens_key = 'tokenizer.ggml.tokens';
 export const scores_key = 'tokenizer.ggml.scores';
 export const kinds_key = 'tokenizer.ggml.token_type';
 const template_key = 'tokenizer.chat_template';
 
 /** Kinds of tokens: undefined, normal, unknown, control, user-defined, unused, byte. */
-const last_token_kind = 6;
+const byte_kind = 6;
 
-type Walk = { values: Map<string, GgufValue>; vocabulary: VocabularyScan | null };
+type Walk = {
+  values: Map<string, GgufValue>;
+  vocabulary: VocabularyScan | null;
+  byte_kind: boolean;
+};
 
 export async function readMetadata(reader: ModelReader, entries: number): Promise<GgufMetadata> {
-  const walk: Walk = { values: new Map(), vocabulary: null };
+  const walk: Walk = { values: new Map(), vocabulary: null, byte_kind: false };
   for (let index = 0; index < entries; index += 1) {
     const key = await readKey(reader, index);
     must(!walk.values.has(key), 'duplicate_key', () => `It is "${key}".`);
@@ -117,7 +124,7 @@ async function readString(reader: ModelReader, key: string): Promise<GgufValue> 
     checkTemplate(reader.text(length, `"${key}"`));
     return { kind: 'string', text: null };
   }
-  const limit = kept_strings.get(key);
+  const limit = key.endsWith(rope_scaling_key) ? limits.word_bytes : kept_strings.get(key);
   must(length <= (limit ?? limits.header_bytes), 'string_size', () => `"${key}" has ${length}.`);
   if (limit === undefined) {
     reader.skip(length);
@@ -139,7 +146,7 @@ async function readArray(reader: ModelReader, key: string, walk: Walk): Promise<
   const bytes = valueBytes(element_type);
   must(bytes !== undefined, 'array_type', () => `"${key}" has element type ${element_type}.`);
   must(count * bytes <= reader.bytes_left, 'truncated', () => `It ends inside "${key}".`);
-  const items = await readItems(reader, key, element_type, bytes, count);
+  const items = await readItems(reader, key, element_type, bytes, count, walk);
   return { kind: 'array', element_type, count, items };
 }
 
@@ -166,13 +173,14 @@ async function readItems(
   type: number,
   bytes: number,
   count: number,
+  walk: Walk,
 ): Promise<readonly number[] | null> {
   if (key === scores_key || key === kinds_key) {
     for (let left = count; left > 0; ) {
       const some = Math.min(left, Math.floor(chunk_bytes / bytes));
       await reader.need(some * bytes);
       if (key === scores_key) checkScores(reader, type, some);
-      else checkKinds(reader, type, some);
+      else if (checkKinds(reader, type, some)) walk.byte_kind = true;
       left -= some;
     }
     return null;
@@ -191,9 +199,13 @@ function checkScores(reader: ModelReader, type: number, count: number): void {
   }
 }
 
-function checkKinds(reader: ModelReader, type: number, count: number): void {
+/** Whether one of them is the kind of bytes. */
+function checkKinds(reader: ModelReader, type: number, count: number): boolean {
+  let has_bytes = false;
   for (let index = 0; index < count; index += 1) {
     const kind = readNumber(reader, type);
-    if (!(kind >= 0 && kind <= last_token_kind)) throw new Refusal('token_kind', `It is ${kind}.`);
+    if (!(kind >= 0 && kind <= byte_kind)) throw new Refusal('token_kind', `It is ${kind}.`);
+    if (kind === byte_kind) has_bytes = true;
   }
+  return has_bytes;
 }

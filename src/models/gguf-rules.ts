@@ -29,6 +29,9 @@ const default_alignment = 32;
 /** Kinds of GGUF file that other loaders, with weaker checks, read beside a model. */
 const companions = new Set(['clip', 'mmproj', 'controlvector', 'imatrix', 'adapter']);
 
+/** Vocabularies in which the engine aborts on a token of the kind of bytes. */
+const without_bytes = new Set(['gpt2', 'bert', 'rwkv']);
+
 /** Special tokens an engine acts upon. A padding token may be absent or out of range. */
 const special_tokens = ['bos', 'eos', 'eot', 'eom', 'unknown'];
 
@@ -89,6 +92,12 @@ export function checkModel(
   const settings = settingsOf(metadata, architecture);
   const vocabulary_size = checkVocabulary(metadata);
   checkSpecialTokens(metadata, vocabulary_size);
+  const { not_a_weight } = tensors;
+  must(
+    not_a_weight === null || !settings.transformer,
+    'weight_type',
+    () => `It is "${not_a_weight}".`,
+  );
   if (tensors.embedding !== null && settings.transformer) {
     const [width, rows] = tensors.embedding;
     must(
@@ -112,7 +121,7 @@ function checkArchitecture({ values }: GgufMetadata): string {
   return architecture;
 }
 
-function checkVocabulary({ values, vocabulary }: GgufMetadata): number {
+function checkVocabulary({ values, vocabulary, byte_kind }: GgufMetadata): number {
   const kind = wordOf(values, 'tokenizer.ggml.model');
   const tokens = values.get('tokenizer.ggml.tokens');
   must(tokens !== undefined, 'vocabulary', () => 'It has no tokens.');
@@ -140,6 +149,7 @@ function checkVocabulary({ values, vocabulary }: GgufMetadata): number {
     );
   }
   must(!vocabulary.duplicate, 'duplicate_token');
+  must(!byte_kind || !without_bytes.has(kind), 'byte_kind', () => `It is "${kind}".`);
   // Only these two vocabularies spell bytes so; in others the text is a token like any other.
   const has_bytes = kind === 'llama' || kind === 'plamo2';
   const bad = vocabulary.bad_byte_token;

@@ -23,6 +23,8 @@ const transformers = new Set(
   ).split(' '),
 );
 
+const rope_scalings = ['none', 'linear', 'yarn', 'longrope'];
+
 /** Other sizes: name, least, most. Scalars or one value for each layer. */
 const sizes: readonly [name: string, least: number, most: number][] = [
   ['feed_forward_length', 0, limits.feed_forward],
@@ -40,6 +42,8 @@ export function settingsOf(metadata: GgufMetadata, architecture: string): Settin
   const embedding_length = read.required('embedding_length', 1, limits.embedding);
   const transformer = transformers.has(architecture);
   for (const [name, least, most] of sizes) read.all(name, block_count, least, most);
+  read.optional('nextn_predict_layers', 0, block_count);
+  checkRopeScaling(read);
   checkFloats(metadata, architecture);
   checkEpsilon(read, transformer);
   checkExperts(read);
@@ -103,6 +107,15 @@ class SettingReader {
       () => `"${name}" is ${value}; it may be ${least} to ${most}.`,
     );
   }
+}
+
+/** The engine asserts that it knows the word. */
+function checkRopeScaling(read: SettingReader): void {
+  const value = read.value('rope.scaling.type');
+  if (value === undefined) return;
+  must(value.kind === 'string' && value.text !== null, 'key_type', () => '"rope.scaling.type".');
+  const { text } = value;
+  must(rope_scalings.includes(text), 'rope_scaling', () => `It is "${text}".`);
 }
 
 /** No honest setting is infinite or not a number, and engines compute with them unasked. */

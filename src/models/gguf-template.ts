@@ -8,10 +8,16 @@
  */
 import { type JinjaToken, jinjaTags } from './gguf-jinja.ts';
 import { gguf_limits as limits } from './gguf-limits.ts';
+import { MacroCalls } from './gguf-macros.ts';
 import { must } from './validate-refusal.ts';
 
 /** A block that is open: what it adds to the depth, and how often it runs its inside. */
-type Block = { depth: number; rounds: number };
+type Block = {
+  depth: number;
+  rounds: number;
+  /** The macro that it is, null for any other block. */
+  macro: string | null;
+};
 
 /** Which names each assigned name is made of, and which of them twice. */
 type Assignments = Map<string, { parts: Set<string>; doubled: Set<string> }>;
@@ -26,19 +32,28 @@ const chain_ends = new Set(['if', 'else', 'and', 'or', 'in', 'is', 'not']);
 export function checkTemplate(template: string): void {
   const blocks: Block[] = [];
   const assignments: Assignments = new Map();
+  const macros = new MacroCalls();
   for (const tokens of jinjaTags(template)) {
     checkNumbers(tokens);
     const rounds = largestRange(tokens);
     const name = tokens[0]?.text === '-' || tokens[0]?.text === '+' ? tokens[1] : tokens[0];
     trackBlocks(blocks, name?.text ?? '', tokens, rounds);
     if (name?.text === 'set') noteAssignment(assignments, tokens);
+    // What stands below another block of the macro may not run at all.
+    const macro = blocks.at(-1)?.macro ?? null;
+    if (macro !== null && name?.text !== 'macro') macros.note(macro, tokens);
   }
   checkGrowth(assignments);
+  macros.refuseEndless();
 }
 
 function trackBlocks(blocks: Block[], name: string, tokens: readonly JinjaToken[], rounds: number) {
   const opens = openers.has(name) || (name === 'set' && !tokens.some(({ text }) => text === '='));
-  if (opens) blocks.push({ depth: 1, rounds: name === 'for' ? Math.max(1, rounds) : 1 });
+  if (opens) {
+    const at = tokens.findIndex(({ text }) => text === name);
+    const macro = name === 'macro' ? (tokens[at + 1]?.text ?? null) : null;
+    blocks.push({ depth: 1, rounds: name === 'for' ? Math.max(1, rounds) : 1, macro });
+  }
   // What ends no block known here must not seem to end the one around it.
   else if (name === 'endset' || (name.startsWith('end') && openers.has(name.slice(3))))
     blocks.pop();

@@ -15,11 +15,22 @@ export type GgufTensors = {
   /** Bytes of all tensors without paddings. */
   bytes: number;
   parameters: number;
+  /** A tensor of a type that engines do not multiply by, or null. */
+  not_a_weight: string | null;
   /** Dimensions of the token embedding, when this file holds it. */
   embedding: readonly number[] | null;
 };
 
-type Tensor = { name: string; dims: readonly number[]; elements: number; bytes: number };
+type Tensor = {
+  name: string;
+  type: number;
+  dims: readonly number[];
+  elements: number;
+  bytes: number;
+};
+
+/** I8, I16, I32, I64 and F64: the engine aborts or reads out of bounds where one is a weight. */
+const plain_numbers = new Set([24, 25, 26, 27, 28]);
 
 /** Reads `count` entries and checks the extent; `reader` stands at the first entry. */
 export async function readTensors(
@@ -30,11 +41,13 @@ export async function readTensors(
   const names = new Set<string>();
   const sum = { bytes: 0, parameters: 0, offset: 0, end: 0 };
   let embedding: readonly number[] | null = null;
+  let not_a_weight: string | null = null;
   for (let index = 0; index < count; index += 1) {
     const tensor = await readTensor(reader, index, sum.offset);
     must(!names.has(tensor.name), 'duplicate_tensor', () => `It is "${tensor.name}".`);
     names.add(tensor.name);
     if (tensor.name === 'token_embd.weight') embedding = tensor.dims;
+    if (plain_numbers.has(tensor.type)) not_a_weight ??= tensor.name;
     sum.bytes += tensor.bytes;
     sum.parameters += tensor.elements;
     sum.end = sum.offset + tensor.bytes;
@@ -42,7 +55,7 @@ export async function readTensors(
     must(Number.isSafeInteger(sum.offset), 'tensor_size', () => `All together, at ${index}.`);
   }
   await checkExtent(reader, alignment, sum.end, sum.offset);
-  return { count, names, bytes: sum.bytes, parameters: sum.parameters, embedding };
+  return { count, names, bytes: sum.bytes, parameters: sum.parameters, embedding, not_a_weight };
 }
 
 async function readTensor(reader: ModelReader, index: number, expected: number): Promise<Tensor> {
@@ -68,7 +81,7 @@ async function readTensor(reader: ModelReader, index: number, expected: number):
     'tensor_offset',
     () => `"${name}" lies at ${offset} and must lie at ${expected}.`,
   );
-  return { name, dims, elements, bytes };
+  return { name, type, dims, elements, bytes };
 }
 
 function sizeOf(name: string, dims: readonly number[], type_id: number) {

@@ -71,9 +71,10 @@ function containers(): Row[] {
   ];
 }
 
-function withTensorData(data: Buffer): Buffer {
-  const dims = [data.length];
-  const tensor = { name: 'extra.weight', dims, type: 24, data };
+/** The good file with these bytes at its very end, as the last weights of a tensor. */
+function withTensorData(last: Buffer): Buffer {
+  const data = Buffer.concat([Buffer.alloc(128 - (last.length % 128)), last]);
+  const tensor = { name: 'extra.weight', dims: [data.length / 4], data };
   return ggufFile({ ...good, tensors: [...base.tensors, tensor], unpadded_end: true });
 }
 
@@ -156,6 +157,8 @@ function tensors(): Row[] {
     ],
     ['a removed tensor type', 'tensor_type', withTensor({ type: 4 })],
     ['an unknown tensor type', 'tensor_type', withTensor({ type: 0x7fffffff })],
+    ['a weight of 64-bit integers', 'weight_type', withTensor({ type: 27, bytes: 256 })],
+    ['a weight of 8-bit integers', 'weight_type', withTensor({ type: 24, bytes: 32 })],
     ['a row of half a block', 'tensor_row', withTensor({ dims: [48], type: 2 })],
     ['overlapping tensors', 'tensor_offset', ggufFile({ ...good, tensors: shifted })],
     ['a gap before a tensor', 'tensor_offset', withTensor({ offset: 2 ** 20 })],
@@ -238,6 +241,37 @@ function settings(): Row[] {
   ];
 }
 
+/** What real engines were seen to abort on. */
+function assertions(): Row[] {
+  return [
+    [
+      'a macro that always calls itself',
+      'template_recursion',
+      withTemplate('{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}'),
+    ],
+    [
+      'macros that always call each other',
+      'template_recursion',
+      withTemplate(
+        '{%- macro a(x) -%}{% set y = b(x) %}{%- endmacro -%}' +
+          '{%- macro b(x) -%}{{ c(x) }}{%- endmacro -%}{% macro c(x) %}{{ a(x) }}{% endmacro %}',
+      ),
+    ],
+    [
+      'an unknown rope scaling',
+      'rope_scaling',
+      changed(entry.string('llama.rope.scaling.type', 'x')),
+    ],
+    ['an empty rope scaling', 'rope_scaling', changed(entry.string('llama.rope.scaling.type', ''))],
+    ['a rope scaling of 3', 'key_type', changed(entry.u32('llama.rope.scaling.type', 3))],
+    [
+      'more layers to predict than there are',
+      'setting_bounds',
+      changed(entry.u32('llama.nextn_predict_layers', 15)),
+    ],
+  ];
+}
+
 function vocabulary(): Row[] {
   const count = 360;
   return [
@@ -265,6 +299,16 @@ function vocabulary(): Row[] {
     ],
     ['a token of 2^32 bytes', 'token_size', longToken(2n ** 32n)],
     ['a token of 2^63 bytes', 'token_size', longToken(2n ** 63n)],
+    [
+      'bytes in a vocabulary of merges',
+      'byte_kind',
+      changed(entry.string('tokenizer.ggml.model', 'gpt2')),
+    ],
+    [
+      'bytes in a vocabulary of words',
+      'byte_kind',
+      changed(entry.string('tokenizer.ggml.model', 'bert')),
+    ],
     ['a missing byte token', 'byte_tokens', withToken(byte_token, 'zero')],
     ['too few scores', 'token_arrays', changed(entry.f32s('tokenizer.ggml.scores', [0]))],
     [
@@ -311,6 +355,14 @@ function accepted(): [string, Buffer][] {
     ['an empty token', withToken(plain_token, '')],
     ['no chat template', ggufFile({ ...good, entries: without('tokenizer.chat_template') })],
     ['an unused padding token', changed(entry.u32('tokenizer.ggml.padding_token_id', 0xffffffff))],
+    [
+      'a macro that calls itself where it must',
+      withTemplate('{% macro a(x) %}{% if x %}{{ a(x[0]) }}{% endif %}{% endmacro %}{{ a([]) }}'),
+    ],
+    [
+      'a macro that calls itself by an expression',
+      withTemplate("{% macro a(x) %}{{ a(x[0]) if x else '' }}{% endmacro %}{{ a([]) }}"),
+    ],
     ['mixed brackets in text and strings', withTemplate(`((( [[[ ${template}{{ '([{' }}`)],
     ['a template with a dict', withTemplate("{{ {'a': {'b': [1, 2]}} }}{# {{ #}")],
     [
@@ -325,9 +377,15 @@ function accepted(): [string, Buffer][] {
 
 /** Every file of the battery; made anew on each call. */
 export function battery(): BatteryFile[] {
-  const rows = [containers, metadata, tensors, settings, vocabulary, badTemplates].flatMap((make) =>
-    make(),
-  );
+  const rows = [
+    containers,
+    metadata,
+    tensors,
+    settings,
+    assertions,
+    vocabulary,
+    badTemplates,
+  ].flatMap((make) => make());
   return [
     ...rows.map(([name, rule, bytes]) => ({ name, rule, bytes })),
     ...accepted().map(([name, bytes]) => ({ name, rule: null, bytes })),
