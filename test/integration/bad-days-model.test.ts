@@ -38,7 +38,10 @@ async function assertRefused(model: string, why: RegExp): Promise<void> {
 test('a pickle named .gguf is refused and called what it is', real, async () => {
   const model = join(data_dir, 'pickle.gguf');
   writeFileSync(model, Buffer.concat([Buffer.from([0x80, 4, 0x95]), Buffer.alloc(4096, 'x')]));
-  await assertRefused(model, /a Python pickle, neither GGUF nor safetensors; loading one runs its code/);
+  await assertRefused(
+    model,
+    /a Python pickle, neither GGUF nor safetensors; loading one runs its code/,
+  );
 });
 
 test('a GGUF cut short is refused, in its header and in its tensors', real, async () => {
