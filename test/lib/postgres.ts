@@ -16,6 +16,7 @@ import { findProgram } from '../../src/lib/which.ts';
 import { connectPostgres } from '../../src/store/postgres.ts';
 
 const variable = 'EINSORA_TEST_POSTGRES';
+const ending_signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export type Cluster = {
   folder: string;
@@ -62,6 +63,9 @@ export async function startCluster(options: { durable?: boolean } = {}): Promise
     removeFolder(folder);
   };
   process.once('exit', removeAtExit);
+  // A signal would else end the process without its exit.
+  const onSignal = () => process.exit(1);
+  for (const signal of ending_signals) process.once(signal, onSignal);
   return {
     folder,
     async crash() {
@@ -73,6 +77,7 @@ export async function startCluster(options: { durable?: boolean } = {}): Promise
     },
     async stop() {
       process.off('exit', removeAtExit);
+      for (const signal of ending_signals) process.off(signal, onSignal);
       server.kill('SIGQUIT');
       await server.ended;
       removeFolder(folder);
