@@ -174,3 +174,9 @@ test('a server that is not there is said to be so, without the password', async 
   assert.equal(shownUrl(socket), 'postgres://ada@/einsora?host=/run/postgresql');
   assert.equal(shownUrl(new Secret('s3cret')), 'an address that cannot be read');
 });
+
+test('what is no address of a Postgres is looked up nowhere', async () => {
+  for (const text of ['s3cret', 'mysql://ada:s3cret@localhost/einsora']) {
+    await assert.rejects(open(new Secret(text)), /it is none such as postgres:\/\/user@host/);
+  }
+});

@@ -117,6 +117,10 @@ export function connectPostgres(url: Secret, clock: Clock = systemClock): Promis
 }
 
 async function connect(config: ClientConfig, clock: Clock): Promise<PgConnection> {
+  // The driver takes any text for an address, and looks for a host of that name.
+  if (!/^postgres(?:ql)?:\/\//.test(config.connectionString ?? '')) {
+    throw new Error('it is none such as postgres://user@host/einsora');
+  }
   const client = new Client(config);
   const connection = wrap(client, clock);
   await client.connect();
