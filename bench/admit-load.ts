@@ -1,8 +1,13 @@
 /**
- * A worker that launches over HTTP: so many connections that each ask again as soon as they are
- * answered, for so long. Its own thread, so that it takes no turn of the server's loop.
+ * A worker that launches over HTTP for so long: so many connections that each ask again as soon as
+ * they are answered, or all of them together at a fixed pace. Its own thread, so that it takes no
+ * turn of the server's loop.
+ *
+ * Invariants: at a pace, a time counts from when the request was due, so that a server that stops
+ * for a moment is not spared the requests of that moment.
  */
 import { Agent, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 
 export type Load = {
@@ -12,6 +17,8 @@ export type Load = {
   /** Ends after so long, or after so many requests. */
   ms: number;
   most?: number;
+  /** Requests a second, all connections together; else as many as are answered. */
+  pace_per_s?: number;
   tag: string;
 };
 export type Loaded = { per_s: number; p50_ms: number; p99_ms: number; failed: number };
@@ -27,7 +34,8 @@ export function runLoad(load: Load): Promise<Loaded> {
 
 if (parentPort !== null) parentPort.postMessage(await load(workerData as Load));
 
-async function load({ url, token, connections, ms, most, tag }: Load): Promise<Loaded> {
+async function load(asked_load: Load): Promise<Loaded> {
+  const { url, token, connections, ms, most, tag, pace_per_s } = asked_load;
   const agent = new Agent({ keepAlive: true, maxSockets: connections });
   const times: number[] = [];
   let failed = 0;
@@ -36,7 +44,10 @@ async function load({ url, token, connections, ms, most, tag }: Load): Promise<L
   const caller = async () => {
     while (performance.now() - began < ms && next < (most ?? Number.POSITIVE_INFINITY)) {
       next += 1;
-      const asked = performance.now();
+      const due = pace_per_s === undefined ? 0 : began + (next * 1000) / pace_per_s;
+      const early = due - performance.now();
+      if (early > 0) await sleep(early);
+      const asked = due === 0 ? performance.now() : due;
       const status = await post(agent, url, token, `${tag}-${next}`);
       if (status !== 201) failed += 1;
       times.push(performance.now() - asked);
