@@ -33,11 +33,13 @@ function checkProgress(story: Story, deployment: Deployment, rows: readonly Row[
   story.violate('I-16', `there is room for each of ${ids}`);
 }
 
-/** Whether a machine that may take it has room, by the store's own holds. */
+/** Whether a machine that may take it (weak ones only their owner's) has room, by the holds. */
 function hasRoom({ database }: Deployment, id: string): boolean {
   const found = database.watch.get(
     `select m.id from machines m, workloads w
-     where w.id = ?1 and (m.tenant_id = w.tenant_id or m.sharing = 'community')
+     where w.id = ?1
+       and (m.tenant_id = w.tenant_id
+         or (m.sharing = 'community' and instr(m.inventory, '"libvirt"') > 0))
        and m.cpu_millis - (select coalesce(sum(cpu_millis), 0) from holds h
              where h.machine_id = m.id and released_at is null)
            >= json_extract(w.spec, '$.cpu_millis')
