@@ -34,13 +34,21 @@ export function findConnection(config: Config): Connection {
 
 /** An address that secrets may be sent to: https, or this machine itself. */
 export function checkUrl(text: string): string {
-  if (!URL.canParse(text)) throw usageError(`${text} is no address: give one such as https://host`);
-  const { protocol, hostname, origin, username, password } = new URL(text);
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) {
+    throw usageError(`${text} is no address: give one such as http://localhost:4600`);
+  }
+  const { protocol, hostname, port, origin, username, password } = new URL(text);
   if (username !== '' || password !== '') throw usageError('an address must hold no password');
   if (protocol === 'https:') return origin;
   const is_here = /^(?:localhost|127\.0\.0\.1|\[::1\])$/.test(hostname);
-  if (protocol === 'http:' && is_here) return origin;
-  throw usageError(`${origin} would be spoken to in the clear: give an https:// address.`);
+  if (is_here) return origin;
+  // The same port on both sides: under another one the control plane does not answer.
+  const at = port || '4600';
+  const tunnel = `ssh -L ${at}:localhost:${at} ${shellWord(hostname)}`;
+  throw usageError(
+    `${origin} would be spoken to in the clear`,
+    `${tunnel}, then: bin/einsora login --url http://localhost:${at}`,
+  );
 }
 
 /** Nobody answers there. */

@@ -197,7 +197,7 @@ function askPassword(context: Context, is_new: boolean): Promise<Secret> {
 async function askTwice(context: Context): Promise<Secret> {
   const first = await ask(context, 'New password: ');
   const second = await ask(context, 'Once more: ');
-  if (first.reveal() !== second.reveal()) throw usageError('the two are not the same; try again');
+  if (first.reveal() !== second.reveal()) throw usageError('the two are not the same', 'try again');
   return first;
 }
 
