@@ -99,7 +99,10 @@ test('an address in the clear, or with a password in it, is never spoken to', as
   const bare = await away(['login', '--url', 'localhost:4600']);
   assert.match(bare.stderr, /localhost:4600 is no address: give one such as http:/);
   const far = await away(['login', '--url', 'http://lab.example:4700']);
-  assert.match(far.stderr, /fix: ssh -L 4700:localhost:4700 lab\.example, then: bin\/einsora login/);
+  assert.match(
+    far.stderr,
+    /fix: ssh -L 4700:localhost:4700 lab\.example, then: bin\/einsora login/,
+  );
 });
 
 test('a named data folder wins over contexts; --context and its variable choose', async () => {
