@@ -72,18 +72,24 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
       outputError: () => undefined,
     })
     .exitOverride();
+  program.commandsGroup('Serve:');
   addServing(program, go);
+  program.commandsGroup('Workloads:');
   addLaunch(program, go);
   addUse(program, go);
   addWorkloads(program, go);
   addChanges(program, go);
+  program.commandsGroup('Machines and models:');
   addPlace(program, go);
+  addModels(program, go);
+  program.commandsGroup('People:');
   addAccounts(program, go);
   addLogin(program, go);
-  addSecrets(program, go);
-  addAudit(program, go);
+  program.commandsGroup('Limits, records, secrets:');
   addUsage(program, go);
-  addModels(program, go);
+  addAudit(program, go);
+  addSecrets(program, go);
+  program.commandsGroup('Shell:');
   addCompletion(program, go);
   return program;
 }
@@ -134,7 +140,11 @@ function addLaunch(program: Command, go: Go): void {
         (await import('./cli/launch.ts')).launch(context, 'endpoint', model, options),
       ),
     );
-  const others = { vm: 'a virtual machine', notebook: 'JupyterLab', instance: 'a container' };
+  const others = {
+    vm: 'a virtual machine (planned: no driver runs one yet, so it waits)',
+    notebook: 'JupyterLab (planned, the same)',
+    instance: 'a container (planned, the same)',
+  };
   for (const kind of ['vm', 'notebook', 'instance'] as const) {
     sized(kind, others[kind]).action(
       go(async (context, options) =>
