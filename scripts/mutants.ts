@@ -2,8 +2,9 @@
  * `npm run mutants -- [NAME ...] [--seeds 500] [--hours 2] [--machines 5] [--at-once 2]`: puts each
  * mutant into the program and plays stories until one of them violates an invariant.
  *
- * Invariants: each mutant is caught, or this fails; a line for each says by which seed and which
- * invariant, and with `--hours`, `--machines` and `--mutant` `npm run sim` plays it again.
+ * Invariants: each mutant is caught, or this fails; a seed that fails without the mutant catches
+ * nothing; a line for each says by which seed and which invariant, and with the same `--hours` and
+ * `--machines`, and `--mutant`, `npm run sim` plays it again.
  */
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -28,6 +29,8 @@ const { seeds, hours, machines } = values;
 const waiting = positionals.length === 0 ? [...mutants] : positionals.map(mutantOf);
 const count = waiting.length;
 const width = Math.max(...waiting.map(({ name }) => name.length));
+/** Seeds that were played without any mutant, and whether they hold. */
+const sound = new Map<number, Promise<boolean>>();
 let caught = 0;
 
 console.log(row('mutant', 'bug', 'seed', 'caught by', 'seconds'));
@@ -51,11 +54,26 @@ async function hunt({ name, bug }: Mutant): Promise<void> {
   const found = lines.find((line) => line.violation !== null);
   const seconds = ((systemClock.monotonic() - began) / 1000).toFixed(1);
   if (broken !== null) console.log(broken);
-  if (broken === null && found !== undefined) caught += 1;
-  const by = found?.violation
-    ? `${found.violation.invariant}: ${found.violation.message}`
-    : 'SURVIVES';
+  const is_sound = found !== undefined && (await isSound(found.seed));
+  if (broken === null && is_sound) caught += 1;
+  const { violation = null } = found ?? {};
+  const what = violation === null ? 'SURVIVES' : `${violation.invariant}: ${violation.message}`;
+  const by = found !== undefined && !is_sound ? `FAILS WITHOUT IT: ${what}` : what;
   console.log(row(name, bug, String(found?.seed ?? '-'), by, seconds));
+}
+
+/** Whether a story holds without a mutant. */
+function isSound(seed: number): Promise<boolean> {
+  const known = sound.get(seed);
+  if (known !== undefined) return known;
+  const words = ['--seeds', '1', '--seed', String(seed), '--hours', hours, '--machines', machines];
+  const lines: Line[] = [];
+  const read = (line: Line) => void lines.push(line);
+  const played = spawnSim({ root, share: 0, of: 1, words, mutant: null, read }).then(
+    (broken) => broken === null && lines.length > 0 && lines[0]?.violation === null,
+  );
+  sound.set(seed, played);
+  return played;
 }
 
 function row(name: string, bug: string, seed: string, by: string, seconds: string): string {

@@ -16,7 +16,8 @@ import type { Story } from './story.ts';
 
 export type Tenant = { tenant_id: string; user_id: string; name: string };
 
-export type Answered = { id: string; tenant: Tenant; key: string; at: number };
+/** `asked`: what was asked for with that key. */
+export type Answered = { id: string; tenant: Tenant; key: string; asked: string; at: number };
 
 export type Client = {
   /** `number` is that of the item in the schedule: its key. */
@@ -41,7 +42,13 @@ type Context = Options & {
   /** What was asked of the store before one is not held against the one after. */
   restores: number;
 };
-type Change = 'stopWorkload' | 'startWorkload' | 'deleteWorkload';
+/** What is wanted of a workload once the change was answered. */
+const wishes = {
+  stopWorkload: ['stopped', 'deleted'],
+  startWorkload: ['running'],
+  deleteWorkload: ['deleted'],
+};
+type Change = keyof typeof wishes;
 
 const patience_ms = 10_000;
 const tries = 4;
@@ -99,14 +106,16 @@ function launch(context: Context, what: Asked): void {
   send(context, ask, (answer) => {
     if (restores !== context.restores) return;
     context.story.tell('user', `${key} -> ${answer}`);
-    if (answer.startsWith('id ')) accept(context, key, tenant, answer.slice(3));
+    if (answer.startsWith('id ')) accept(context, what, answer.slice(3));
   });
 }
 
-function accept({ story, launched }: Context, key: string, tenant: Tenant, id: string): void {
+function accept({ story, launched }: Context, { key, tenant, spec }: Asked, id: string): void {
   const before = launched.find((one) => one.key === key);
-  if (before === undefined) launched.push({ key, tenant, id, at: story.time.now() });
+  const asked = JSON.stringify(spec);
+  if (before === undefined) launched.push({ key, tenant, id, asked, at: story.time.now() });
   else if (before.id !== id) story.violate('I-23', `${key} gave ${before.id} and then ${id}`);
+  else if (before.asked !== asked) story.violate('I-23', `${key} gave ${id} for another request`);
 }
 
 function change(context: Context, name: Change, nth: number): void {
@@ -121,7 +130,10 @@ function change(context: Context, name: Change, nth: number): void {
       ...{ actor: `user:${tenant.name}`, request_id: 'change', idempotency: null },
     });
     if (done.outcome !== 'done') return done.outcome;
-    return done.result.ok ? done.result.row.state : done.result.code;
+    if (!done.result.ok) return done.result.code;
+    const { state, intent } = done.result.row;
+    if (!wishes[name].includes(intent)) story.violate('I-04', `${name} ${id} is lost: ${intent}`);
+    return state;
   };
   send(context, ask, (answer) => story.tell('user', `${name} ${id} -> ${answer}`));
 }

@@ -8,6 +8,7 @@
 import { desiredRuns } from '../../src/core/desired.ts';
 import { attempt_limit } from '../../src/core/judge.ts';
 import { nextState, type State, type StateEvent } from '../../src/core/states.ts';
+import { mayRun, trustLevel } from '../../src/core/trust.ts';
 import type { DesiredRow } from '../../src/store/runs.ts';
 import { createLedgerCheck } from './ledger-invariants.ts';
 import type { Story } from './story.ts';
@@ -16,6 +17,10 @@ import type { Touched, Watch } from './watch.ts';
 /** What the checks ask of the real world. */
 export type Truth = {
   isAlive(run_name: string): boolean;
+  /** The true time at which its process ended, where that is over. */
+  endedAt(run_name: string): number | null;
+  /** When the control plane's wall clock was last set to another time. */
+  steppedAt(): number;
 };
 
 type WorkloadRow = {
@@ -33,6 +38,7 @@ type EventRow = {
   event: string;
   from_state: State | null;
   to_state: State;
+  code: string | null;
 };
 type RunRow = {
   run_epoch: number;
@@ -50,7 +56,14 @@ type MachineRow = {
   memory_bytes: number;
 };
 
-type Mirror = { number: number; at: number; state: State | null; run_epoch: number };
+type Mirror = {
+  number: number;
+  at: number;
+  state: State | null;
+  run_epoch: number;
+  /** True time of an end that only a later attempt may follow; null where none is. */
+  failed_at: number | null;
+};
 type MachineMirror = {
   generation: number;
   agent_epoch: number;
@@ -73,20 +86,22 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
   let watch = first;
   let timelines = new Map<string, Mirror>();
   let machines = new Map<string, MachineMirror>();
-  const ledger = createLedgerCheck(story);
+  const ledger = createLedgerCheck(story, truth);
 
   function checkWorkload(id: string): void {
     const row = watch.get<WorkloadRow>(
       'select id, state, intent, run_epoch, event_number, attempts from workloads where id = ?1',
       id,
     );
-    const mirror = timelines.get(id) ?? { number: 0, at: 0, state: null, run_epoch: 0 };
+    const mirror = timelines.get(id) ?? newMirror();
     timelines.set(id, mirror);
     if (row === undefined) {
       story.violate('I-04', `${id} is gone from the store`);
       return;
     }
-    playOn(story, id, mirror, eventsAfter(watch, id, mirror.number));
+    const events = eventsAfter(watch, id, mirror.number);
+    checkBackOff(story, truth, id, mirror, events);
+    playOn(story, id, mirror, events);
     if (mirror.state !== row.state || mirror.number !== row.event_number) {
       const replayed = `${mirror.state} at ${mirror.number}`;
       story.violate('I-17', `${id} is ${row.state} at ${row.event_number}, replay: ${replayed}`);
@@ -110,6 +125,7 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
       return;
     }
     const rows = watch.all<DesiredRow>(desired_sql, id);
+    checkTrust(story, rows);
     const desired = JSON.stringify(desiredRuns(rows));
     if (desired !== JSON.stringify(desiredRuns(rows))) {
       story.violate('I-07', `the desired state of ${id} is not a function of the store`);
@@ -150,6 +166,46 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
   };
 }
 
+function newMirror(): Mirror {
+  return { number: 0, at: 0, state: null, run_epoch: 0, failed_at: null };
+}
+
+/** I-11: what is wanted of a machine may run there, from the commit that placed it on. */
+function checkTrust(story: Story, rows: readonly DesiredRow[]): void {
+  for (const row of rows) {
+    const { owner_tenant_id } = row;
+    const trust = trustLevel(row.tenant_id, { owner_tenant_id, invited_tenant_ids: [] });
+    if (row.wanted !== 'run' || mayRun(trust, row.driver, row.sharing)) continue;
+    story.violate('I-11', `${row.workload_id}.${row.replica}.${row.run_epoch} may not run there`);
+  }
+}
+
+/** The least that passes between an end that counts as an attempt and the next one. */
+const back_off_ms = 1000;
+const uncounted = ['machine_rebooted', 'machine_fenced'];
+
+function checkBackOff(
+  story: Story,
+  truth: Truth,
+  id: string,
+  mirror: Mirror,
+  events: readonly EventRow[],
+): void {
+  const now = story.time.now();
+  if (mirror.number === 0) return; // it is looked at anew, and nobody knows when that was
+  for (const { event, code } of events) {
+    if (event === 'place' && mirror.failed_at !== null) {
+      const rested = now - mirror.failed_at;
+      const is_stepped = truth.steppedAt() >= mirror.failed_at;
+      if (rested < back_off_ms && !is_stepped) {
+        story.violate('bounded', `${id} is tried again after ${rested} ms`);
+      }
+    }
+    if (event === 'replace' && !uncounted.includes(code ?? '')) mirror.failed_at = now;
+    else if (event !== null) mirror.failed_at = null;
+  }
+}
+
 /** I-14: what is claimed never exceeds a limit that never changes. */
 function checkQuota(story: Story, watch: Watch): void {
   const over = watch.get<{ slug: string; claimed: number }>(
@@ -168,7 +224,7 @@ const desired_sql = `select r.*, w.name, w.spec, w.tenant_id, m.tenant_id as own
 
 function eventsAfter(watch: Watch, id: string, number: number): EventRow[] {
   return watch.all<EventRow>(
-    `select number, at, kind, event, from_state, to_state from workload_events
+    `select number, at, kind, event, from_state, to_state, code from workload_events
      where workload_id = ?1 and number > ?2 order by number`,
     id,
     number,

@@ -3,10 +3,12 @@
  * against the true time of the story.
  *
  * Invariants: an interval is never longer than the time that passed since it was first seen open,
+ * nor shorter where an event closed it, and outlives its process by no more than nobody can know,
  * unless nobody can know better: the wall clock stepped while no control plane ran to see it, or
  * the store is a restored one.
  */
 import type { State } from '../../src/core/states.ts';
+import type { Truth } from './invariants.ts';
 import type { Story } from './story.ts';
 import type { Watch } from './watch.ts';
 
@@ -19,6 +21,7 @@ type Row = {
   started_steady: number;
   ended_at: number | null;
   ended_steady: number | null;
+  ended_by: string | null;
 };
 
 export type LedgerCheck = {
@@ -31,8 +34,10 @@ export type LedgerCheck = {
 
 /** Rounding, and what passes between an event and its commit. */
 const slack_ms = 1000;
+/** A lease without a word, of which the last one may have been long on its way. */
+const unheard_ms = 60_000 + 120_000;
 
-export function createLedgerCheck(story: Story): LedgerCheck {
+export function createLedgerCheck(story: Story, truth: Truth): LedgerCheck {
   /** When each open interval was first seen; null where its length is forgiven. */
   const opened = new Map<string, number | null>();
 
@@ -43,6 +48,14 @@ export function createLedgerCheck(story: Story): LedgerCheck {
     const passed = story.time.now() - since;
     if (length > passed + slack_ms) {
       story.violate('I-20', `${row.id} is ${length} ms long, and ${passed} ms passed`);
+    }
+    if (row.ended_by === 'event' && length < passed - slack_ms) {
+      story.violate('I-20', `${row.id} is only ${length} ms long, and ${passed} ms passed`);
+    }
+    const ended_at = truth.endedAt(row.id.split('.').slice(0, 3).join('.'));
+    if (row.kind !== 'metered' || ended_at === null) return;
+    if (length > Math.max(0, ended_at - since) + unheard_ms + slack_ms) {
+      story.violate('I-21', `${row.id} is ${length} ms long, and it ran ${ended_at - since} ms`);
     }
   }
 
@@ -92,7 +105,8 @@ function checkOrder(story: Story, rows: readonly Row[]): void {
 
 function rowsOf(watch: Watch, workload_id: string): Row[] {
   return watch.all<Row>(
-    `select id, kind, sign, reason, started_at, started_steady, ended_at, ended_steady
+    `select id, kind, sign, reason, started_at, started_steady, ended_at, ended_steady,
+       ended_by
      from ledger where workload_id = ?1 order by kind, started_at, entry`,
     workload_id,
   );

@@ -30,9 +30,12 @@ export function createTruths(story: Story, there: () => Deployment): Truths {
     ...{ story, there, living: new Map(), begun: new Set() },
   };
   const { living } = context;
+  const ended = new Map<string, number>();
   const machineOf = (id: string) => there().machines.find((one) => one.id === id);
   return {
     isAlive: (name) => living.has(name),
+    endedAt: (name) => ended.get(name) ?? null,
+    steppedAt: () => there().host.steppedAt(),
     alive: () => [...living.values()],
     eventsOf: (machine_id) => ({
       started(process) {
@@ -42,6 +45,7 @@ export function createTruths(story: Story, there: () => Deployment): Truths {
       stopping: (process) => stopping(context, machine_id, process),
       ended(process, why) {
         living.delete(runName(process.run));
+        ended.set(runName(process.run), story.time.now());
         story.tell(machineOf(machine_id)?.host.name ?? machine_id, `${process.name} ends ${why}`);
       },
     }),

@@ -14,12 +14,12 @@ export const agentMutants: readonly Mutant[] = [
     why: 'an agent that dies early leaves a process that nobody knows of',
   },
   {
-    name: 'adopted-run-started-again',
-    bug: 'B-09, B-08',
+    name: 'adopted-run-reported-lost',
+    bug: 'B-09, B-21',
     file: 'src/agent/runs.ts',
-    find: '  one.is_there = found !== undefined;',
-    replace: '  one.is_there = false;',
-    why: 'an agent that restarts begins again what still runs',
+    find: '    bringUp(context, one, entry.spec);\n  }',
+    replace: `    await recordEnd(context, one, 'run_vanished', null);\n  }`,
+    why: 'an agent that restarts gives up what still runs',
   },
   {
     name: 'failed-probe-finds-nothing',

@@ -38,6 +38,14 @@ export const holdMutants: readonly Mutant[] = [
     why: 'a machine that is not heard of for a minute counts as empty, while its runs go on',
   },
   {
+    name: 'unknown-means-ended',
+    bug: 'B-24, D1',
+    file: 'src/core/judge.ts',
+    find: "  if (reported.state === 'unknown') {",
+    replace: "  if (reported.state === 'unknown' && run.ended_at !== null) {",
+    why: 'a machine that cannot tell what runs is taken for one where nothing does',
+  },
+  {
     name: 'hold-leaks-after-exit',
     bug: 'C16, B-19',
     file: 'src/store/runs.ts',
