@@ -115,7 +115,8 @@ function startFailure(error: unknown): StartFailure {
   return { code: 'failed', message: `the store could not be opened: ${message}`, details: {} };
 }
 
+/** Pages that contradict each other (11), or no database at all (26). */
 function isCorrupt(error: unknown): boolean {
   const code = (error as { errcode?: number } | null)?.errcode ?? 0;
-  return (code & 0xff) === 11;
+  return [11, 26].includes(code & 0xff);
 }

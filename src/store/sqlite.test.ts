@@ -188,10 +188,10 @@ test('a store that was closed leaves no mark, one that was killed is looked thro
   assert.equal(existsSync(marker), true, 'the next start looks again');
 });
 
-test('a file that is no database refuses to open, and the process goes on', async () => {
+test('a file that is no database is a damaged store, and the process goes on', async () => {
   const folder = newFolder();
   writeFileSync(join(folder, 'einsora.db'), 'this is not a database. '.repeat(100));
-  assert.equal((await failureOf(open(folder))).code, 'store_failing');
+  await assert.rejects(open(folder), { code: 'store_damaged' });
 });
 
 test('a queue that is full refuses at once', async () => {

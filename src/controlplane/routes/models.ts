@@ -82,9 +82,8 @@ async function wish(
   const done = await deps.store.transact('wishModelFile', { ...args, now: action.now, action });
   const result = unwrap(done);
   if (!result.ok && result.code === 'model_in_use') {
-    const users = result.users.slice(0, 5);
-    const details = { users: users.join(', '), names: users.join(' ') };
-    throw new EinsoraError('model_in_use', { source: result.source, ...details });
+    const users = result.users.slice(0, 5).join(' ');
+    throw new EinsoraError('model_in_use', { source: result.source, users });
   }
   if (!result.ok)
     throw new EinsoraError('not_found', { what: `model file ${id}`, list: 'models ls' });

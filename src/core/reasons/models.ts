@@ -143,6 +143,6 @@ export const modelReasons = {
   model_in_use: {
     status: 409,
     sentence: '{source} is in use by {users}.',
-    fix: 'bin/einsora stop {names}',
+    fix: 'bin/einsora stop {users}',
   },
 } as const satisfies Record<string, Reason>;

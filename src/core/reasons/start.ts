@@ -37,7 +37,7 @@ export const startReasons = {
   },
   store_damaged: {
     status: 500,
-    sentence: '{data_dir} was not closed cleanly, and its store is damaged: {why}.',
+    sentence: 'The store in {data_dir} is damaged: {why}.',
     fix: 'keep a copy, then put a backup in its place: cp -a {data_dir} {data_dir}.damaged',
   },
   database_in_use: {
