@@ -20,9 +20,9 @@ export type Step =
   | { step: 'bring-up'; desired: DesiredRun }
   | { step: 'stop'; run: RunKey; mode: 'park' | 'remove' }
   /** It was here, and nothing of it is: say that it ended. */
-  | { step: 'report-lost'; run: RunKey }
-  /** Nothing of it is here: say so. */
-  | { step: 'report-absent'; run: RunKey; phase: 'parked' | 'removed' }
+  | { step: 'report-lost'; run: RunKey; driver: string }
+  /** Nothing of it is here: say so. `driver`: who would know, empty where its end is proven. */
+  | { step: 'report-absent'; run: RunKey; driver: string; phase: 'parked' | 'removed' }
   /** The control plane knows that it is gone. */
   | { step: 'forget'; run: RunKey };
 
@@ -47,12 +47,17 @@ function stepFor(entry: DesiredRun, local: LocalFacts | undefined): Step | null 
   const run = { workload_id, replica, run_epoch };
   if (local?.busy === 'stopping') return null;
   if (action === 'run') {
-    if (local === undefined && entry.begun) return { step: 'report-lost', run };
+    if (local === undefined && entry.begun) {
+      return { step: 'report-lost', run, driver: entry.driver };
+    }
     const idle = local === undefined || (local.phase === 'preparing' && local.busy === 'no');
     return idle ? { step: 'bring-up', desired: entry } : null;
   }
   const phase = action === 'park' ? 'parked' : 'removed';
-  if (local === undefined) return { step: 'report-absent', run, phase };
+  if (local === undefined) {
+    const driver = entry.over ? '' : entry.driver;
+    return { step: 'report-absent', run, driver, phase };
+  }
   if (local.phase === phase || local.phase === 'removed') return null;
   return { step: 'stop', run, mode: action };
 }

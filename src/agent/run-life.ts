@@ -140,7 +140,7 @@ export async function recordEnd(
   settle(deps, one, end, 'ended');
 }
 
-export function settle(deps: RunsDeps, one: Local, end: RunEnd, phase: Phase): void {
+export function settle(deps: RunsDeps, one: Local, end: RunEnd | null, phase: Phase): void {
   one.end = end;
   one.phase = phase;
   deps.changed();

@@ -286,6 +286,15 @@ given('an end that a full disk could not keep is found again, not begun anew', a
   assert.deepEqual([phaseOf(all.runs), all.rig.started], ['ended', []]);
 });
 
+given('without its driver nobody can say that a run is gone', async (all) => {
+  const facts = { begun: true, driver: 'docker' };
+  apply(all.runs, { ...desire(run), ...facts });
+  apply(all.runs, { ...desire(runOf(2), 'remove'), ...facts });
+  apply(all.runs, { ...desire(runOf(3), 'remove'), ...facts, over: true });
+  const phases = [run, runOf(2), runOf(3)].map((of) => phaseOf(all.runs, of));
+  assert.deepEqual(phases, ['unknown', 'unknown', 'removed']);
+});
+
 given('the agent refuses what weak isolation may not run', async (all) => {
   apply(all.runs, { ...desire(run), trust: 'community' });
   await all.rig.clock.advance(60_000);

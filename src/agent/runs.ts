@@ -133,16 +133,25 @@ function carryOut(context: Context, step: Step): void {
   if (step.step === 'bring-up') {
     beginRun(context, step.desired);
   } else if (step.step === 'report-lost') {
-    const one = local(context, step.run, '', 'ended');
-    settle(context, one, endedFor('run_vanished'), 'ended');
+    reportGone(context, step.run, step.driver, 'ended');
   } else if (step.step === 'report-absent') {
-    local(context, step.run, '', step.phase).phase = step.phase;
-    context.changed();
+    reportGone(context, step.run, step.driver, step.phase);
   } else if (step.step === 'forget') {
     context.here.delete(runName(step.run));
   } else {
     beginStop(context, step.run, step.mode);
   }
+}
+
+/** Nothing of it is here. Without its driver nobody here can say so, unless its end is proven. */
+function reportGone(context: Context, run: RunKey, driver: string, phase: Phase): void {
+  if (driver !== '' && !context.drivers.has(driver)) {
+    local(context, run, driver, 'unknown');
+    context.changed();
+    return;
+  }
+  const one = local(context, run, '', phase);
+  settle(context, one, phase === 'ended' ? endedFor('run_vanished') : one.end, phase);
 }
 
 function beginStop(context: Context, run: RunKey, mode: 'park' | 'remove'): void {

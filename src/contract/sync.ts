@@ -102,6 +102,8 @@ export type DesiredRun = {
   action: 'run' | 'park' | 'remove';
   /** It was seen on the machine before: where nothing of it is left, it is lost, not to be begun. */
   begun: boolean;
+  /** Its end is proven. */
+  over: boolean;
   /** How whoever runs it stands to the machine: the agent looks again. */
   trust: TrustLevel;
   driver: string;

@@ -66,6 +66,7 @@ test("what ended, or is not the owner's on a weak driver, is never asked to run"
       if (row.ended_at !== null || !is_owner) assert.notEqual(run.action, 'run');
       else assert.equal(run.action, row.wanted);
       assert.equal(run.begun, row.proven_at !== null);
+      assert.equal(run.over, row.ended_at !== null);
     });
   });
 });

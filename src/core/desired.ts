@@ -36,7 +36,8 @@ export function desiredRuns(rows: readonly DesiredSource[]): DesiredRun[] {
     const action = row.wanted === 'run' && is_over ? 'park' : row.wanted;
     const begun = row.proven_at !== null;
     const spec = specOf(row, action);
-    return { workload_id, replica, run_epoch, action, begun, trust, driver, spec };
+    const over = row.ended_at !== null;
+    return { workload_id, replica, run_epoch, action, begun, over, trust, driver, spec };
   });
 }
 

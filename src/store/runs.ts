@@ -305,7 +305,8 @@ async function applyVerdict(
     await closeHeld(sql, run, args);
   }
   const first_word = run.proven_at === null && verdict.observed !== 'unknown';
-  if (removed_at !== null || wanted !== run.wanted || first_word) {
+  const ends = run.ended_at === null && ended_at !== null;
+  if (removed_at !== null || wanted !== run.wanted || first_word || ends) {
     await sql.run('update machines set generation = generation + 1 where id = $1', [
       run.machine_id,
     ]);

@@ -98,7 +98,7 @@ async function withRun(
   const run = newRun();
   const sizes = { cpu_millis: 1000, memory_bytes, context_length: 256, parallel: 1 };
   const spec = { kind: 'endpoint' as const, name: 'known', model, ...sizes };
-  const standing = { begun: false, trust: 'owner' as const };
+  const standing = { begun: false, over: false, trust: 'owner' as const };
   const desired = { ...run, ...standing, action: 'run' as const, driver: driver.name, spec };
   const local = () => runs.locals().find((one) => runName(one.run) === runName(run));
   try {

@@ -111,6 +111,6 @@ export function runOf(number: number, run_epoch = 1): RunKey {
 export function desire(run: RunKey, action: DesiredRun['action'] = 'run'): DesiredRun {
   const spec = { kind: 'endpoint' as const, name: 'chat', model: 'known-answer' };
   const sizes = { context_length: null, parallel: null, cpu_millis: 1000, memory_bytes: 2 ** 30 };
-  const facts = { begun: false, trust: 'owner' as const, driver: 'sim' };
+  const facts = { begun: false, over: false, trust: 'owner' as const, driver: 'sim' };
   return { ...run, action, ...facts, spec: action === 'run' ? { ...spec, ...sizes } : null };
 }

@@ -22,6 +22,8 @@ export type Life = {
   /** A call with an effect, or the answer to a question. */
   async<T>(call: string, effect: () => Promise<T>): Promise<T>;
   sync<T>(call: string, effect: () => T): T;
+  /** A call without an effect, at which it may die like at any other and need not stop at once. */
+  glance<T>(call: string, effect: () => T): T;
   /** Hands something to the process from outside, unless it is dead. */
   deliver(work: () => void): void;
 };
@@ -96,6 +98,10 @@ export function createLife(name: string, onDeath: (why: string) => void): Life {
     },
     async: answer,
     sync: now,
+    glance(call, effect) {
+      if (alive && momentOf() !== null) kill(`at ${call}`);
+      return effect();
+    },
     deliver(work) {
       if (!alive) return;
       try {
@@ -111,9 +117,9 @@ export function createLife(name: string, onDeath: (why: string) => void): Life {
 export function clockOf(host: Host, life: Life): Clock {
   const after = (ms: number, fire: () => void) => host.after(ms, () => life.deliver(fire));
   return {
-    now: () => life.sync('clock.now', host.now),
-    monotonic: () => life.sync('clock.monotonic', host.monotonic),
-    after: (ms, fire) => life.sync('clock.after', () => after(ms, fire)),
+    now: () => life.glance('clock.now', host.now),
+    monotonic: () => life.glance('clock.monotonic', host.monotonic),
+    after: (ms, fire) => life.glance('clock.after', () => after(ms, fire)),
     sleep: (ms, signal) => life.async('clock.sleep', () => sleep(after, ms, signal)),
   };
 }

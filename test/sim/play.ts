@@ -11,6 +11,7 @@ import { Died } from './life.ts';
 import { checkConverged } from './liveness.ts';
 import { type Item, isFault, scheduleOf } from './schedule.ts';
 import { createStory, type Story, type Violation } from './story.ts';
+import { settled } from './virtual-time.ts';
 
 export type Mode = 'safety' | 'liveness';
 
@@ -67,8 +68,9 @@ export async function play(options: PlayOptions): Promise<Played> {
       if (story.violation() === null) checkConverged(story, deployment);
     }
     if (story.violation() === null) deployment.lookAtAll();
+    deployment.close();
+    await settled(); // what the dead leave behind is told to nobody else
   });
-  deployment.close();
   return {
     options,
     violation: story.violation(),

@@ -90,9 +90,8 @@ export const agentMutants: readonly Mutant[] = [
     name: 'lost-run-begun-again',
     bug: 'B-21, D9',
     file: 'src/agent/reconcile.ts',
-    find: `    if (local === undefined && entry.begun) return { step: 'report-lost', run };
-`,
-    replace: '',
+    find: 'if (local === undefined && entry.begun) {',
+    replace: 'if (local === undefined && entry.begun && entry.over) {',
     why: 'a run whose journal is lost is started a second time',
   },
   {

@@ -107,7 +107,7 @@ export const epochMutants: readonly Mutant[] = [
     name: 'generation-stays-on-report',
     bug: 'I-08',
     file: 'src/store/runs.ts',
-    find: 'if (removed_at !== null || wanted !== run.wanted || first_word) {',
+    find: 'if (removed_at !== null || wanted !== run.wanted || first_word || ends) {',
     replace: 'if (removed_at !== null) {',
     why: 'the machine still has that a run which ended should run',
   },
