@@ -15,7 +15,13 @@ export type ControlPlane = { url: string; pid: number; version: string };
 
 /** What `up` left in the data folder while it serves, or null where nothing does. */
 export function findControlPlane(config: Config): ControlPlane | null {
-  const text = readIfThere(join(config.data_dir, 'control-plane.json'));
+  const path = join(config.data_dir, 'control-plane.json');
+  let text: string | null = null;
+  try {
+    text = readIfThere(path);
+  } catch (error) {
+    throw isErrno(error, 'EACCES') ? unreadable(path) : error;
+  }
   const found = text === null ? null : parse(text);
   return found !== null && isAlive(found.pid) ? found : null;
 }

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { freeOf, place, sizeName } from './placement.ts';
+import { sentenceOf } from './reasons.ts';
 import { type DriverName, driverIsolation, mayRun, maySee, trustLevel } from './trust.ts';
 import type { Amounts, MachineView, WorkloadSpec } from './workload.ts';
 
@@ -169,6 +170,16 @@ for (const [code, machine, asked] of refusedFor) {
     );
   });
 }
+
+test('why nothing can be capped is said once', () => {
+  const why = 'memory cannot be capped: the folder cannot be written';
+  const drivers = [{ ...first(desk), ready: false, why, why_code: 'cap_missing' as const }];
+  const [refusal] = place(spec, 'mine', [{ ...desk, drivers }]).refusals;
+  assert.equal(
+    refusal && sentenceOf(refusal.code, refusal.details),
+    'Memory cannot be capped on this machine: the folder cannot be written.',
+  );
+});
 
 const unknownTo: [string, Partial<MachineView>][] = [
   ['of another tenant, private', { owner_tenant_id: 'yours' }],

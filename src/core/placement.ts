@@ -133,8 +133,12 @@ export function refusalDetails(
       return { ...name, kind: ask.kind };
     case 'accelerator_missing':
       return { ...name, accelerator: ask.accelerator };
+    case 'cap_missing': {
+      // The driver's own finding begins with what the sentence says already.
+      const why = whyNotReady(ask, tenant_id, machine);
+      return { ...name, why: why.replace(/^memory cannot be capped: /, '') };
+    }
     case 'sandbox_missing':
-    case 'cap_missing':
     case 'driver_not_ready':
       return { ...name, why: whyNotReady(ask, tenant_id, machine) };
     case 'machine_too_small':

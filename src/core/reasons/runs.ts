@@ -13,7 +13,7 @@ export const runReasons = {
   cap_missing: {
     status: 409,
     sentence: 'Memory cannot be capped on this machine: {why}.',
-    fix: 'run einsora as root, or in a systemd user session',
+    fix: 'run bin/einsora up as root, or in a systemd user session',
   },
   python_missing: {
     status: 409,

@@ -183,7 +183,7 @@ async function probe(bwrap: BwrapFinder): Promise<DriverProbe> {
     check: 'caps',
     status: is_capped ? 'ok' : 'missing',
     message: describeCaps(caps),
-    fix: is_capped ? null : 'run einsora as root, or in a systemd user session',
+    fix: is_capped ? null : 'run bin/einsora up as root, or in a systemd user session',
   };
   const reason =
     sandbox.path === null ? 'sandbox_missing' : is_capped ? null : ('cap_missing' as const);
