@@ -51,7 +51,7 @@ export type Deployment = {
   close(): void;
 };
 
-const full_look_every = 5000;
+const full_look_every = 20_000;
 
 export function createDeployment(story: Story, count: number): Deployment {
   const { time } = story;

@@ -87,6 +87,7 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
   let timelines = new Map<string, Mirror>();
   let machines = new Map<string, MachineMirror>();
   const ledger = createLedgerCheck(story, truth);
+  let looks = 0;
 
   function checkWorkload(id: string): void {
     const row = watch.get<WorkloadRow>(
@@ -127,7 +128,8 @@ export function createInvariants(story: Story, first: Watch, truth: Truth): Inva
     const rows = watch.all<DesiredRow>(desired_sql, id);
     checkTrust(story, rows);
     const desired = JSON.stringify(desiredRuns(rows));
-    if (desired !== JSON.stringify(desiredRuns(rows))) {
+    looks += 1;
+    if (looks % again_every === 0 && desired !== JSON.stringify(desiredRuns(rows))) {
       story.violate('I-07', `the desired state of ${id} is not a function of the store`);
     }
     const before = machines.get(id);
@@ -205,6 +207,9 @@ function checkBackOff(
     else if (event !== null) mirror.failed_at = null;
   }
 }
+
+/** How often the desired state is worked out twice, to see that it comes out alike. */
+const again_every = 16;
 
 /** I-14: what is claimed never exceeds a limit that never changes. */
 function checkQuota(story: Story, watch: Watch): void {
