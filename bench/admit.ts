@@ -3,8 +3,8 @@
  * while one waits, beside the least that could take them.
  *
  * Invariants: product and bare server take turns, each time on a fresh copy of the same data; every
- * figure of launches is of answered ones, so of launches that are on disk. How long one takes and how
- * late the loop is are measured at a steady pace of 1,000 a second (`pace_per_s`).
+ * figure of launches is of answered ones, so of launches that are on disk. How long one takes and
+ * how late the loop is are measured at a steady pace of 1,000 a second (`pace_per_s`).
  */
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -64,8 +64,8 @@ export function settled(): Promise<void> {
 }
 
 /**
- * The same, at a tenth of the cost: a tick that is asked for by a microtask comes when none is left.
- * It never lets the event loop turn, where rejections that nobody handles are told.
+ * The same, at a tenth of the cost: a tick that is asked for by a microtask comes when none is
+ * left. It never lets the event loop turn, where rejections that nobody handles are told.
  */
 function drained(): Promise<void> {
   return new Promise((resolve) => queueMicrotask(() => process.nextTick(resolve)));

@@ -1,6 +1,6 @@
 /**
- * A mutant: one text of src replaced by another (two where the program guards itself twice), so that
- * a bug which others have had is in it. The simulator must catch each; none of it is in src.
+ * A mutant: one text of src replaced by another (two where the program guards itself twice), so
+ * that a bug which others have had is in it. The simulator must catch each; none of it is in src.
  */
 export type Patch = {
   /** In the repository. */

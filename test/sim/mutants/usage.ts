@@ -68,7 +68,7 @@ export const usageMutants: readonly Mutant[] = [
     file: 'src/store/workloads.ts',
     find: `    if (over !== null) return { ok: false, code: 'quota_exceeded', details: over };
     const set = { intent: 'running'`,
-    replace: `    if (over !== null && args.now < 0) return { ok: false, code: 'quota_exceeded', details: over };
+    replace: `    if (args.now < 0) return { ok: false, code: 'quota_exceeded', details: over };
     const set = { intent: 'running'`,
     why: 'what was stopped is started beyond the quota',
   },
