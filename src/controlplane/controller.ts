@@ -76,6 +76,8 @@ type Memory = {
   woken: boolean;
   /** What was so at that look, as far as this control plane knows by itself. */
   seen: string;
+  /** How many waited at the last pass. */
+  waiting: number;
   /** When the next one that backs off is due, as of that number of writes. */
   next: { at: number | null; written: number };
 };
@@ -86,7 +88,7 @@ export function createController(deps: ControllerDeps): Controller {
   const stopping = new AbortController();
   const memory: Memory = {
     ...{ asks: createAsks(), waitlist: createWaitlist(deps.store), machine_ids: [] },
-    ...{ last: '', woken: true, seen: '', next: { at: null, written: -1 } },
+    ...{ last: '', woken: true, seen: '', waiting: 0, next: { at: null, written: -1 } },
   };
   const context: Context = { ...deps, memory };
   const running = loop(context, (ms) => signal.wait(deps.clock, ms, stopping.signal), stopping);
@@ -113,8 +115,12 @@ async function loop(
   let quiet_periods = 0;
   while (!stopping.aborted) {
     try {
-      if (quiet_periods < full_every && (await nothingChanged(context))) quiet_periods += 1;
-      else {
+      // Where nothing waits, a look at the store is all that a full pass would come to.
+      const is_idle = context.memory.waiting === 0 && quiet_periods === full_every;
+      if (is_idle) context.memory.seen = '';
+      if ((is_idle || quiet_periods < full_every) && (await nothingChanged(context))) {
+        quiet_periods = is_idle ? 0 : quiet_periods + 1;
+      } else {
         quiet_periods = 0;
         const facts = await pass(context);
         if (facts.more) context.memory.woken = true;
@@ -185,6 +191,7 @@ async function pass(context: Context): Promise<PassFacts> {
   const slices = createSlices(clock, slice_ms);
   const before = await fingerprint(context);
   const waiting = await memory.waitlist.read(clock.now(), slices);
+  memory.waiting = waiting.length;
   if (waiting.length === 0) {
     queue.replace(new Map());
     memory.last = before;

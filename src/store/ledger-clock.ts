@@ -48,9 +48,12 @@ export async function startLedgerClock(
 
 /** Remembers how late it is, so that a restart loses no more than what passed since. */
 export async function watchLedgerClock(sql: Sql, at: Instant): Promise<Watched> {
-  const steady = await steadyOf(sql, at);
   const row = await readClock(sql);
-  if (row === undefined) return { stepped_ms: 0 };
+  if (row === undefined) {
+    await steadyOf(sql, at); // it begins now
+    return { stepped_ms: 0 };
+  }
+  const steady = steadyFrom(row, at);
   await sql.run('update ledger_clock set seen_steady = $1, seen_wall = $2', [steady, at.now]);
   const stepped_ms = at.now - row.seen_wall - (steady - row.seen_steady);
   return { stepped_ms: Math.abs(stepped_ms) > step_noticed_ms ? stepped_ms : 0 };
