@@ -48,13 +48,14 @@ function start(command: EngineCommand) {
   const outside = (text: string) =>
     paths.reduce((now, mount) => now.replaceAll(mount.target, mount.source), text);
   const [program = '', ...args] = command.argv.map(outside);
-  const child = spawnChild(program, args, { env: command.env });
+  // Both into one pipe, as the keeper has both in one file: of two, the later line may be read first.
+  const child = spawnChild('sh', ['-c', 'exec "$@" 2>&1', 'sh', program, ...args], {
+    env: command.env,
+  });
   let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk: Buffer) => {
-      output += chunk.toString();
-    });
-  }
+  child.stdout?.on('data', (chunk: Buffer) => {
+    output += chunk.toString();
+  });
   const ended = new Promise<{ code: number | null; signal: string | null; output: string }>(
     (resolve) => child.once('close', (code, signal) => resolve({ code, signal, output })),
   );
