@@ -7,8 +7,15 @@ import type { ControlPlane } from './control-plane.ts';
 import type { Story } from './story.ts';
 
 export type Order = {
-  /** A report arrives; what is returned is told of the answer once the agent has it. */
-  arrives(there: ControlPlane, machine_id: string, report: Report): (reply: SyncReply) => void;
+  arrives(there: ControlPlane, machine_id: string, report: Report): Arrived;
+};
+
+/** A report that has arrived. */
+export type Arrived = {
+  /** The control plane answers it. */
+  answered(reply: SyncReply): void;
+  /** The agent has the answer. */
+  obeyed(reply: SyncReply): void;
 };
 
 type Place = { agent_epoch: number; seq: number };
@@ -32,16 +39,20 @@ export function createOrder(story: Story): Order {
   return {
     arrives(there, machine_id, report) {
       const is_late = isLate(there, machine_id, report);
-      return (reply) => {
-        if (reply.outcome !== 'accepted') return;
-        if (is_late) story.violate('I-09', `report ${report.seq} of ${machine_id} was taken twice`);
-        // What is not of the store that greeted it, an agent does not obey.
-        if (reply.store_epoch !== report.store_epoch) return;
-        const latest = met.get(machine_id) ?? 0;
-        if (there.incarnation < latest) {
-          story.violate('I-30', `${machine_id} obeys a store older than one it has met`);
-        }
-        met.set(machine_id, Math.max(latest, there.incarnation));
+      return {
+        answered(reply) {
+          if (reply.outcome !== 'accepted' || !is_late) return;
+          story.violate('I-09', `report ${report.seq} of ${machine_id} is taken after a newer one`);
+        },
+        obeyed(reply) {
+          // What is not of the store that greeted it, an agent does not obey.
+          if (reply.outcome !== 'accepted' || reply.store_epoch !== report.store_epoch) return;
+          const latest = met.get(machine_id) ?? 0;
+          if (there.incarnation < latest) {
+            story.violate('I-30', `${machine_id} obeys a store older than one it has met`);
+          }
+          met.set(machine_id, Math.max(latest, there.incarnation));
+        },
       };
     },
   };

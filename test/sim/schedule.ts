@@ -67,7 +67,19 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
     const at = chance.between(0, span);
     items.push({ at, ...make(chance) });
   }
+  items.push(...backupsOf(seed, span, items));
   return items.sort((a, b) => a.at - b.at);
+}
+
+/** Taken each hour or so, or just when something is being placed: then there is most to lose. */
+function backupsOf(seed: number, span: number, items: readonly Item[]): Item[] {
+  const chance = createChance(seed, 'backups');
+  const launches = items.filter(({ does }) => does === 'launch' || does === 'start');
+  return Array.from({ length: Math.ceil(span / hour_ms) }, () => {
+    const after = launches.length > 0 && chance.is(0.6) ? chance.pick(launches).at : null;
+    const at = after === null ? chance.between(0, span) : after + chance.between(10, 4000);
+    return { at, does: 'backup' as const };
+  });
 }
 
 export function isFault(item: Item): boolean {

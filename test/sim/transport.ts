@@ -37,11 +37,13 @@ export function createTransport(line: Line): Transport {
       ),
     sync: (report, signal) =>
       life.async('transport.sync', async () => {
-        const { reply, answered } = await ask(line, signal, async (there, ended) => {
-          const answered = line.order.arrives(there, machine_id, report);
-          return { reply: await there.sync.sync(machine_id, report, ended), answered };
+        const { reply, arrived } = await ask(line, signal, async (there, ended) => {
+          const arrived = line.order.arrives(there, machine_id, report);
+          const reply = await there.sync.sync(machine_id, report, ended);
+          arrived.answered(reply);
+          return { reply, arrived };
         });
-        answered(reply);
+        arrived.obeyed(reply);
         return reply;
       }),
   };

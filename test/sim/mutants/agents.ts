@@ -79,14 +79,6 @@ export const agentMutants: readonly Mutant[] = [
     why: 'an agent that restarts has forgotten that the store was restored',
   },
   {
-    name: 'superseded-agent-goes-on',
-    bug: 'A9, B-20',
-    file: 'src/agent/agent.ts',
-    find: `if ((await session(context)) === 'stale_agent') {`,
-    replace: `if ((await session(context)) === 'stopped') {`,
-    why: 'two agents speak for one machine in turns',
-  },
-  {
     name: 'lost-run-begun-again',
     bug: 'B-21, D9',
     file: 'src/agent/reconcile.ts',

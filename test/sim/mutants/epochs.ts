@@ -23,13 +23,12 @@ export const epochMutants: readonly Mutant[] = [
     why: 'an agent that was superseded goes on speaking for the machine',
   },
   {
-    name: 'hello-repeat-supersedes',
-    bug: 'A9',
+    name: 'late-hello-supersedes',
+    bug: 'A9, B-20',
     file: 'src/store/agents.ts',
-    find: `  if (row.hello_id === args.hello_id) return { outcome: 'greeted', ...store, agent_epoch };
-`,
-    replace: '',
-    why: 'a hello that the network doubled ends the agent that said it',
+    find: '  if (told < agent_epoch && (args.known === null || is_same_store)) {',
+    replace: '  if (told < -1 && (args.known === null || is_same_store)) {',
+    why: 'a hello that was long on its way ends the agent that has spoken since',
   },
   {
     name: 'cloned-disk-takes-over',
