@@ -1,6 +1,8 @@
 /**
- * `npm run mutants -- [NAME ...] [--seeds 500] [--hours 2] [--machines 5] [--at-once 2]`: puts each
- * mutant into the program and plays stories until one of them violates an invariant.
+ * `npm run mutants`: puts each mutant into the program and plays stories until one of them violates
+ * an invariant.
+ *
+ * `npm run mutants -- [NAME ... | --sample] [--seeds 500] [--hours 2] [--machines 5] [--at-once N]`
  *
  * Invariants: each mutant is caught, or this fails; a seed that fails without the mutant catches
  * nothing; a line for each says by which seed and which invariant, and with the same `--hours` and
@@ -10,7 +12,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { systemClock } from '../src/lib/clock.ts';
-import { mutantOf, mutants } from '../test/sim/mutants/all.ts';
+import { mutantOf, mutants, sample } from '../test/sim/mutants/all.ts';
 import type { Mutant } from '../test/sim/mutants/mutant.ts';
 import { spawnSim } from '../test/sim/spawn.ts';
 import type { Line } from '../test/sim/worker.ts';
@@ -19,6 +21,7 @@ const root = join(import.meta.dirname, '..');
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
+    sample: { type: 'boolean', default: false },
     seeds: { type: 'string', default: '500' },
     hours: { type: 'string', default: '2' },
     machines: { type: 'string', default: '5' },
@@ -26,7 +29,8 @@ const { values, positionals } = parseArgs({
   },
 });
 const { seeds, hours, machines } = values;
-const waiting = positionals.length === 0 ? [...mutants] : positionals.map(mutantOf);
+const all = values.sample ? sample : mutants;
+const waiting = positionals.length === 0 ? [...all] : positionals.map(mutantOf);
 const count = waiting.length;
 const width = Math.max(...waiting.map(({ name }) => name.length));
 /** Seeds that were played without any mutant, and whether they hold. */

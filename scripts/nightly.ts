@@ -1,6 +1,6 @@
 /**
- * `npm run nightly`: what is too slow for every push: the suites of test/nightly, and every bench
- * in its short form.
+ * `npm run nightly`: what is too slow for every push: the suites of test/nightly, every bench in
+ * its short form, every mutant, and 20,000 stories of the simulator.
  *
  * Invariants: all of it runs, whatever failed before; the last line sums it up.
  */
@@ -24,12 +24,13 @@ const benches = existsSync(join(root, 'bench'))
 const failed: string[] = [];
 for (const path of suites) await step(path, ['--test', path]);
 for (const name of benches) await step(`bench ${name}`, ['scripts/bench.ts', name, '--quick']);
+await step('mutants', ['scripts/mutants.ts', '--hours', '4', '--machines', '10']);
+await step('simulator', ['scripts/sim.ts', '--seeds', '20000']);
 
 const minutes = ((systemClock.monotonic() - started_at) / 60_000).toFixed(1);
 const verdict = failed.length === 0 ? 'ok' : `failed: ${failed.join(', ')}`;
-console.log(
-  `nightly ${verdict} · ${suites.length} suites, ${benches.length} benches · ${minutes} min`,
-);
+const what = `${suites.length} suites, ${benches.length} benches, mutants, simulator`;
+console.log(`nightly ${verdict} · ${what} · ${minutes} min`);
 process.exitCode = failed.length === 0 ? 0 : 1;
 
 async function step(name: string, args: string[]): Promise<void> {

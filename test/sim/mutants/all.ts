@@ -16,6 +16,25 @@ export const mutants: readonly Mutant[] = [
   ...usageMutants,
 ];
 
+/** One or two of each area that the first stories catch: for every push. */
+export const sample: readonly Mutant[] = [
+  'hold-released-on-stop-request',
+  'hold-leaks-after-exit',
+  'placement-ignores-holds',
+  'old-run-moves-workload',
+  'stop-confirmed-at-once',
+  'generation-stays-on-place',
+  'restore-reuses-run-epochs',
+  'event-dropped',
+  'key-not-recorded',
+  'retries-without-bound',
+  'journal-after-start',
+  'parked-before-exit',
+  'no-news-is-nothing-wanted',
+  'interval-left-open',
+  'held-interval-left-open',
+].map(mutantOf);
+
 /** Throws where there is none of this name. */
 export function mutantOf(name: string): Mutant {
   const found = mutants.find((mutant) => mutant.name === name);

@@ -1,5 +1,6 @@
 /**
- * Mutants of the three numbers: which store, which agent and which report counts (I-08, I-09, I-30).
+ * Mutants of the numbers that say which store, which agent, which report and which generation counts
+ * (I-08, I-09, I-30).
  */
 import type { Mutant } from './mutant.ts';
 
@@ -47,9 +48,8 @@ export const epochMutants: readonly Mutant[] = [
     replace: '  void refusals;',
     also: {
       file: 'src/store/agents.ts',
-      find: `  if ((args.known?.store_epoch ?? 0) > store.store_epoch) return { outcome: 'newer_store' };
-`,
-      replace: '',
+      find: 'if ((args.known?.store_epoch ?? 0) > store.store_epoch)',
+      replace: 'if ((args.known?.store_epoch ?? 0) < 0)',
     },
     why: 'agents obey the control plane from before a restore as well',
   },

@@ -120,9 +120,8 @@ export const holdMutants: readonly Mutant[] = [
     name: 'fence-of-a-machine-that-is-back',
     bug: 'I-02, B-11',
     file: 'src/store/agents.ts',
-    find: `  if (machine.agent_epoch !== args.agent_epoch) return { outcome: 'spoke_since', ended: 0 };
-`,
-    replace: '',
+    find: 'if (machine.agent_epoch !== args.agent_epoch)',
+    replace: 'if (machine.agent_epoch < args.agent_epoch)',
     why: 'a person says that a machine is off, and it has come back and runs something by then',
   },
 ];
