@@ -48,7 +48,7 @@ function start(command: EngineCommand) {
   const outside = (text: string) =>
     paths.reduce((now, mount) => now.replaceAll(mount.target, mount.source), text);
   const [program = '', ...args] = command.argv.map(outside);
-  // Both into one pipe, as the keeper has both in one file: of two, the later line may be read first.
+  // Both into one pipe, as the keeper has both in one file: of two, the later line may come first.
   const child = spawnChild('sh', ['-c', 'exec "$@" 2>&1', 'sh', program, ...args], {
     env: command.env,
   });
