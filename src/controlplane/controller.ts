@@ -46,6 +46,8 @@ const members_of_one = 100;
 const queued_limit = 5000;
 /** A pass at least so often, in periods, even where nothing seems to have changed. */
 const full_every = 6;
+/** Where nothing waits, a look at the store so often, in periods. */
+const idle_every = 60;
 /** Passes may take a tenth of the time, and this much at once where they took less before. */
 const time_share = 0.1;
 const saved_limit_ms = 100;
@@ -116,9 +118,11 @@ async function loop(
   while (!stopping.aborted) {
     try {
       // Where nothing waits, a look at the store is all that a full pass would come to.
-      const is_idle = context.memory.waiting === 0 && quiet_periods === full_every;
-      if (is_idle) context.memory.seen = '';
-      if ((is_idle || quiet_periods < full_every) && (await nothingChanged(context))) {
+      const { memory } = context;
+      const enough = memory.waiting === 0 ? idle_every : full_every;
+      const is_idle = memory.waiting === 0 && quiet_periods >= enough;
+      if (is_idle) memory.seen = '';
+      if ((is_idle || quiet_periods < enough) && (await nothingChanged(context))) {
         quiet_periods = is_idle ? 0 : quiet_periods + 1;
       } else {
         quiet_periods = 0;

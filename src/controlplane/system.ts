@@ -144,7 +144,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
   const models = openModels({ store, clock, log, secrets, places: options.sources });
   const sync = createSync({
-    ...{ store, clock, log, presence, models: models.modelSync },
+    ...{ store, clock, log, presence, models: models.modelSync, written: changes.written },
     changed: () => controller.wake(),
   });
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });

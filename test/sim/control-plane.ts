@@ -67,14 +67,18 @@ async function serve(
   const { store } = changes;
   const log = story.log(host.name);
   const presence = createPresence(clock);
-  const sync = createSync({ store, clock, log, presence, changed: () => controller.wake() });
+  const { written } = changes;
+  const sync = createSync({
+    ...{ store, clock, log, presence, written },
+    changed: () => controller.wake(),
+  });
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence });
   const controller = createController({
     ...{ store, clock, log, presence, machines, queue: createQueueView() },
     uses: async () => [],
     placed: () => sync.wake(),
-    written: changes.written,
+    written,
   });
   const housekeeping = startHousekeeping({ store, clock, log });
   return {

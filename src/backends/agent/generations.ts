@@ -3,8 +3,8 @@
  * nothing reads nothing.
  *
  * Invariants: after `change` nobody is answered from what was read before it; what nobody told of
- * (another control plane wrote it) is seen within the length of a held poll; many changes at once
- * are one read.
+ * (another control plane wrote it) is seen within the length of a few held polls; many changes at
+ * once are one read.
  */
 import { limits } from '../../contract/limits.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -22,20 +22,30 @@ export type Generations = {
 };
 
 const believed_ms = limits.sync_hold_ms;
+/** And so long while this control plane has written nothing: only another one could have. */
+const believed_quiet_ms = 3 * limits.sync_hold_ms;
 const page_rows = 1000;
 
-type Deps = { store: EinsoraStore; clock: Clock };
+type Deps = {
+  store: EinsoraStore;
+  clock: Clock;
+  /** Another number after each write of this control plane. */
+  written?: (() => number) | undefined;
+};
 
 /** `tell` is called after each read that found another generation than before. */
-export function createGenerations({ store, clock }: Deps, tell: () => void): Generations {
+export function createGenerations(deps: Deps, tell: () => void): Generations {
+  const { store, clock, written } = deps;
   let known = new Map<string, number>();
   let read_at = Number.NEGATIVE_INFINITY;
+  let read_as_of = -1;
   let is_stale = true;
   let reading: Promise<void> | null = null;
   let identity: Promise<{ store_uuid: string; store_epoch: number }> | null = null;
 
   async function readAll(): Promise<void> {
     is_stale = false;
+    const as_of = written?.() ?? -1;
     const found = new Map<string, number>();
     for (let after = ''; ; ) {
       const rows = await store.read(listGenerations, { after, limit: page_rows });
@@ -47,12 +57,19 @@ export function createGenerations({ store, clock }: Deps, tell: () => void): Gen
     const is_news = [...found].some(([id, generation]) => known.get(id) !== generation);
     known = found;
     read_at = clock.monotonic();
+    read_as_of = as_of;
     if (is_news) tell();
+  }
+
+  function isOld(): boolean {
+    const age_ms = clock.monotonic() - read_at;
+    const is_quiet = written !== undefined && written() === read_as_of;
+    return age_ms >= (is_quiet ? believed_quiet_ms : believed_ms);
   }
 
   /** A change that comes while it is being read makes it be read once more. */
   async function refresh(): Promise<void> {
-    while (is_stale || clock.monotonic() - read_at >= believed_ms) {
+    while (is_stale || isOld()) {
       reading ??= readAll().finally(() => {
         reading = null;
       });

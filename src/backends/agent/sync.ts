@@ -40,6 +40,8 @@ export type SyncDeps = {
   clock: Clock;
   log: Log;
   presence: Presence;
+  /** Another number after each write of this control plane; without it reads are more frequent. */
+  written?: () => number;
   /** Called when a report changed something that admission may care about. */
   changed: () => void;
   /** Models in the sync; without it there are none. */
