@@ -1,6 +1,6 @@
 /**
- * Mutants of the numbers that say which store, which agent, which report and which generation counts
- * (I-08, I-09, I-30).
+ * Mutants of the numbers that say which store, which agent, which report and which generation
+ * counts (I-08, I-09, I-30).
  */
 import type { Mutant } from './mutant.ts';
 
