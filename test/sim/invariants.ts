@@ -10,7 +10,7 @@ import { attempt_limit } from '../../src/core/judge.ts';
 import { nextState, type State, type StateEvent } from '../../src/core/states.ts';
 import { mayRun, trustLevel } from '../../src/core/trust.ts';
 import type { DesiredRow } from '../../src/store/runs.ts';
-import { createLedgerCheck } from './ledger-invariants.ts';
+import { createLedgerCheck, type LedgerCheck } from './ledger-invariants.ts';
 import type { Story } from './story.ts';
 import type { Touched, Watch } from './watch.ts';
 
@@ -82,90 +82,99 @@ export type Invariants = {
   forgive(): void;
 };
 
-export function createInvariants(story: Story, first: Watch, truth: Truth): Invariants {
-  let watch = first;
-  let timelines = new Map<string, Mirror>();
-  let machines = new Map<string, MachineMirror>();
-  const ledger = createLedgerCheck(story, truth);
-  let looks = 0;
+type Context = {
+  story: Story;
+  truth: Truth;
+  watch: Watch;
+  timelines: Map<string, Mirror>;
+  machines: Map<string, MachineMirror>;
+  ledger: LedgerCheck;
+  looks: number;
+};
 
-  function checkWorkload(id: string): void {
-    const row = watch.get<WorkloadRow>(
-      'select id, state, intent, run_epoch, event_number, attempts from workloads where id = ?1',
-      id,
-    );
-    const mirror = timelines.get(id) ?? newMirror();
-    timelines.set(id, mirror);
-    if (row === undefined) {
-      story.violate('I-04', `${id} is gone from the store`);
-      return;
-    }
-    const events = eventsAfter(watch, id, mirror.number);
-    checkBackOff(story, truth, id, mirror, events);
-    playOn(story, id, mirror, events);
-    if (mirror.state !== row.state || mirror.number !== row.event_number) {
-      const replayed = `${mirror.state} at ${mirror.number}`;
-      story.violate('I-17', `${id} is ${row.state} at ${row.event_number}, replay: ${replayed}`);
-    }
-    if (row.run_epoch < mirror.run_epoch) story.violate('I-03', `${id}: its run_epoch fell`);
-    mirror.run_epoch = row.run_epoch;
-    if (row.attempts > attempt_limit)
-      story.violate('bounded', `${id} was tried ${row.attempts} times`);
-    const runs = runsOf(watch, id);
-    checkRuns(story, truth, row, runs);
-    ledger.check(watch, id, row.state, runs.filter((run) => run.held > run.released).length);
-  }
-
-  function checkMachine(id: string): void {
-    const row = watch.get<MachineRow>(
-      'select generation, agent_epoch, cpu_millis, memory_bytes from machines where id = ?1',
-      id,
-    );
-    if (row === undefined) {
-      story.violate('I-04', `machine ${id} is gone from the store`);
-      return;
-    }
-    const rows = watch.all<DesiredRow>(desired_sql, id);
-    checkTrust(story, rows);
-    const desired = JSON.stringify(desiredRuns(rows));
-    looks += 1;
-    if (looks % again_every === 0 && desired !== JSON.stringify(desiredRuns(rows))) {
-      story.violate('I-07', `the desired state of ${id} is not a function of the store`);
-    }
-    const before = machines.get(id);
-    const { generation, agent_epoch } = row;
-    const most = {
-      cpu_millis: Math.max(row.cpu_millis, before?.most.cpu_millis ?? 0),
-      memory_bytes: Math.max(row.memory_bytes, before?.most.memory_bytes ?? 0),
-    };
-    machines.set(id, { generation, agent_epoch, desired, most });
-    if (before !== undefined) compareMachines(story, id, before, row, desired);
-    checkHolds(story, watch, id, most);
-  }
-
+export function createInvariants(story: Story, watch: Watch, truth: Truth): Invariants {
+  const context: Context = {
+    ...{ story, truth, watch, timelines: new Map(), machines: new Map(), looks: 0 },
+    ledger: createLedgerCheck(story, truth),
+  };
   return {
     check(touched) {
-      for (const id of touched.workloads) checkWorkload(id);
-      for (const id of touched.machines) checkMachine(id);
-      if (touched.workloads.size > 0) checkQuota(story, watch);
+      for (const id of touched.workloads) checkWorkload(context, id);
+      for (const id of touched.machines) checkMachine(context, id);
+      if (touched.workloads.size > 0) checkQuota(story, context.watch);
     },
-    forgive: () => ledger.forgive(),
+    forgive: () => context.ledger.forgive(),
     checkAll() {
-      timelines = new Map();
-      for (const { id } of watch.all<{ id: string }>('select id from workloads')) checkWorkload(id);
-      for (const { id } of watch.all<{ id: string }>('select id from machines')) checkMachine(id);
+      const idsOf = (table: string) => context.watch.all<{ id: string }>(`select id from ${table}`);
+      context.timelines.clear();
+      for (const { id } of idsOf('workloads')) checkWorkload(context, id);
+      for (const { id } of idsOf('machines')) checkMachine(context, id);
     },
     reset(restored) {
-      watch = restored;
-      ledger.restored(restored);
-      timelines = new Map();
-      const most = [...machines].map(([id, mirror]) => [id, mirror.most] as const);
-      machines = new Map();
-      for (const [id, amounts] of most) {
-        machines.set(id, { generation: -1, agent_epoch: -1, desired: '', most: amounts });
+      context.watch = restored;
+      context.ledger.restored(restored);
+      context.timelines.clear();
+      for (const [id, { most }] of context.machines) {
+        context.machines.set(id, { generation: -1, agent_epoch: -1, desired: '', most });
       }
     },
   };
+}
+
+function checkWorkload({ story, truth, watch, timelines, ledger }: Context, id: string): void {
+  const row = watch.get<WorkloadRow>(
+    'select id, state, intent, run_epoch, event_number, attempts from workloads where id = ?1',
+    id,
+  );
+  const mirror = timelines.get(id) ?? newMirror();
+  timelines.set(id, mirror);
+  if (row === undefined) {
+    story.violate('I-04', `${id} is gone from the store`);
+    return;
+  }
+  const events = eventsAfter(watch, id, mirror.number);
+  checkBackOff(story, truth, id, mirror, events);
+  playOn(story, id, mirror, events);
+  if (mirror.state !== row.state || mirror.number !== row.event_number) {
+    const replayed = `${mirror.state} at ${mirror.number}`;
+    story.violate('I-17', `${id} is ${row.state} at ${row.event_number}, replay: ${replayed}`);
+  }
+  if (row.run_epoch < mirror.run_epoch) story.violate('I-03', `${id}: its run_epoch fell`);
+  mirror.run_epoch = row.run_epoch;
+  if (row.attempts > attempt_limit) {
+    story.violate('bounded', `${id} was tried ${row.attempts} times`);
+  }
+  const runs = runsOf(watch, id);
+  checkRuns(story, truth, row, runs);
+  ledger.check(watch, id, row.state, runs.filter((run) => run.held > run.released).length);
+}
+
+function checkMachine(context: Context, id: string): void {
+  const { story, watch, machines } = context;
+  const row = watch.get<MachineRow>(
+    'select generation, agent_epoch, cpu_millis, memory_bytes from machines where id = ?1',
+    id,
+  );
+  if (row === undefined) {
+    story.violate('I-04', `machine ${id} is gone from the store`);
+    return;
+  }
+  const rows = watch.all<DesiredRow>(desired_sql, id);
+  checkTrust(story, rows);
+  const desired = JSON.stringify(desiredRuns(rows));
+  context.looks += 1;
+  if (context.looks % again_every === 0 && desired !== JSON.stringify(desiredRuns(rows))) {
+    story.violate('I-07', `the desired state of ${id} is not a function of the store`);
+  }
+  const before = machines.get(id);
+  const { generation, agent_epoch } = row;
+  const most = {
+    cpu_millis: Math.max(row.cpu_millis, before?.most.cpu_millis ?? 0),
+    memory_bytes: Math.max(row.memory_bytes, before?.most.memory_bytes ?? 0),
+  };
+  machines.set(id, { generation, agent_epoch, desired, most });
+  if (before !== undefined) compareMachines(story, id, before, row, desired);
+  checkHolds(story, watch, id, most);
 }
 
 function newMirror(): Mirror {

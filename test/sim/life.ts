@@ -28,82 +28,30 @@ export type Life = {
   deliver(work: () => void): void;
 };
 
+type State = {
+  name: string;
+  alive: boolean;
+  armed: { left: number; moment: Moment } | null;
+  onDeath: (why: string) => void;
+};
+
 export function createLife(name: string, onDeath: (why: string) => void): Life {
-  let alive = true;
-  let armed: { left: number; moment: Moment } | null = null;
-
-  function kill(why: string): void {
-    if (!alive) return;
-    alive = false;
-    onDeath(why);
-  }
-
-  /** When the process dies at this call, or null. */
-  function momentOf(): Moment | null {
-    if (armed === null) return null;
-    armed.left -= 1;
-    return armed.left > 0 ? null : armed.moment;
-  }
-
-  function answer<T>(call: string, effect: () => Promise<T>): Promise<T> {
-    if (!alive) return never();
-    if (armed !== null) return answerArmed(call, effect);
-    return effect().then(
-      (value) => (alive ? value : never()),
-      (error: unknown) => {
-        if (alive) throw error;
-        return never();
-      },
-    );
-  }
-
-  async function answerArmed<T>(call: string, effect: () => Promise<T>): Promise<T> {
-    const moment = momentOf();
-    if (moment === 'before') {
-      kill(`before ${call}`);
-      return never();
-    }
-    try {
-      const value = await effect();
-      if (moment === 'after') kill(`after ${call}`);
-      return alive ? value : never();
-    } catch (error) {
-      if (moment === 'after') kill(`after ${call}`);
-      if (!alive) return never();
-      throw error;
-    }
-  }
-
-  function now<T>(call: string, effect: () => T): T {
-    if (!alive) throw new Died(name);
-    const moment = momentOf();
-    if (moment === 'before') {
-      kill(`before ${call}`);
-      throw new Died(name);
-    }
-    const value = effect();
-    if (moment === 'after') {
-      kill(`after ${call}`);
-      throw new Died(name);
-    }
-    return value;
-  }
-
+  const state: State = { name, alive: true, armed: null, onDeath };
   return {
     name,
-    isAlive: () => alive,
-    kill,
+    isAlive: () => state.alive,
+    kill: (why) => kill(state, why),
     arm: (calls, moment) => {
-      armed = { left: calls, moment };
+      state.armed = { left: calls, moment };
     },
-    async: answer,
-    sync: now,
+    async: (call, effect) => answer(state, call, effect),
+    sync: (call, effect) => doNow(state, call, effect),
     glance(call, effect) {
-      if (alive && momentOf() !== null) kill(`at ${call}`);
+      if (state.alive && momentOf(state) !== null) kill(state, `at ${call}`);
       return effect();
     },
     deliver(work) {
-      if (!alive) return;
+      if (!state.alive) return;
       try {
         work();
       } catch (error) {
@@ -111,6 +59,63 @@ export function createLife(name: string, onDeath: (why: string) => void): Life {
       }
     },
   };
+}
+
+function kill(state: State, why: string): void {
+  if (!state.alive) return;
+  state.alive = false;
+  state.onDeath(why);
+}
+
+/** When the process dies at this call, or null. */
+function momentOf({ armed }: State): Moment | null {
+  if (armed === null) return null;
+  armed.left -= 1;
+  return armed.left > 0 ? null : armed.moment;
+}
+
+function answer<T>(state: State, call: string, effect: () => Promise<T>): Promise<T> {
+  if (!state.alive) return never();
+  if (state.armed !== null) return answerArmed(state, call, effect);
+  return effect().then(
+    (value) => (state.alive ? value : never()),
+    (error: unknown) => {
+      if (state.alive) throw error;
+      return never();
+    },
+  );
+}
+
+async function answerArmed<T>(state: State, call: string, effect: () => Promise<T>): Promise<T> {
+  const moment = momentOf(state);
+  if (moment === 'before') {
+    kill(state, `before ${call}`);
+    return never();
+  }
+  try {
+    const value = await effect();
+    if (moment === 'after') kill(state, `after ${call}`);
+    return state.alive ? value : never();
+  } catch (error) {
+    if (moment === 'after') kill(state, `after ${call}`);
+    if (!state.alive) return never();
+    throw error;
+  }
+}
+
+function doNow<T>(state: State, call: string, effect: () => T): T {
+  if (!state.alive) throw new Died(state.name);
+  const moment = momentOf(state);
+  if (moment === 'before') {
+    kill(state, `before ${call}`);
+    throw new Died(state.name);
+  }
+  const value = effect();
+  if (moment === 'after') {
+    kill(state, `after ${call}`);
+    throw new Died(state.name);
+  }
+  return value;
 }
 
 /** The clock of a process on a host. Its timers die with it. */
