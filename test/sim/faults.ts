@@ -79,6 +79,8 @@ function happenTo(context: Context, machine: Machine, fault: Local): void {
     disk.failing = fault.count;
   } else if (fault.does === 'driver') {
     world.fault[fault.what] = true;
+    // An agent that begins meanwhile has to find out what is there.
+    if (fault.restarts) machine.agent?.life.kill('while its driver fails');
     later(fault.for_ms, () => {
       world.fault[fault.what] = false;
     });

@@ -25,7 +25,7 @@ export type Fault =
   | { does: 'reboot'; machine: number; down_ms: number; forgets: boolean }
   | { does: 'writes'; code: WriteFault; happens: boolean; count: number }
   | { does: 'journal'; machine: number; count: number }
-  | { does: 'driver'; machine: number; what: 'observe' | 'start' | 'stop'; for_ms: number }
+  | { does: 'driver'; machine: number; what: DriverCall; for_ms: number; restarts: boolean }
   | { does: 'clone'; machine: number; for_ms: number }
   /** The agent starts without its driver, and for so long cannot tell what runs. */
   | { does: 'blind'; machine: number; for_ms: number }
@@ -38,6 +38,7 @@ export type Fault =
   | { does: 'fence'; machine: number; word_ms: number; down_ms: number };
 
 export type Who = 'control plane' | number;
+export type DriverCall = 'observe' | 'start' | 'stop';
 export type WriteFault = 'store_full' | 'store_failing' | 'outcome_unknown';
 export type Item = { at: number } & (Deed | Fault);
 
@@ -173,6 +174,7 @@ const faultMakers: ((chance: Chance) => Fault)[] = [
     machine: machine(chance),
     what: chance.pick(['observe', 'start', 'stop'] as const),
     for_ms: chance.between(10_000, 10 * minute_ms),
+    restarts: chance.is(0.5),
   }),
   (chance) => ({ does: 'clone', machine: machine(chance), for_ms: chance.between(500, 30_000) }),
   (chance) => ({
