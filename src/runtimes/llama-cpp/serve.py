@@ -14,11 +14,12 @@ import sys
 
 def fail(why):
     # The engine's threads may still write: what they say goes nowhere, so that ours is the last line.
+    # It begins with an end of line, for one of them may have come as far as the middle of its own.
     last = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    os.write(last, ("einsora: %s\n" % why).encode("utf-8", "replace"))
+    os.write(last, ("\neinsora: %s\n" % why).encode("utf-8", "replace"))
     os._exit(1)  # not sys.exit: threads of a half-started server must not hold the process up
 
 
