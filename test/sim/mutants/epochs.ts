@@ -29,7 +29,12 @@ export const epochMutants: readonly Mutant[] = [
     file: 'src/store/agents.ts',
     find: '  if (told < agent_epoch && (args.known === null || is_same_store)) {',
     replace: '  if (told < -1 && (args.known === null || is_same_store)) {',
-    why: 'a hello that was long on its way ends the agent that has spoken since',
+    also: {
+      file: 'src/store/agents.ts',
+      find: 'if (row.hello_id === args.hello_id)',
+      replace: 'if (row.hello_id === args.hello_id && args.now < 0)',
+    },
+    why: 'a hello that comes late or twice ends the agent that has spoken since',
   },
   {
     name: 'cloned-disk-takes-over',
@@ -75,6 +80,11 @@ export const epochMutants: readonly Mutant[] = [
     file: 'src/store/restore.ts',
     find: '  if (restored_epoch === 0) return true;',
     replace: '  if (restored_epoch >= 0) return true;',
+    also: {
+      file: 'src/store/runs.ts',
+      find: 'and reconciled_epoch >=',
+      replace: 'and reconciled_epoch + 1000000 >=',
+    },
     why: 'a restored store runs again what it has forgotten that it runs',
   },
   {
