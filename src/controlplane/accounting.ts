@@ -53,8 +53,9 @@ async function loop(deps: AccountingDeps, stopping: AbortSignal): Promise<void> 
 }
 
 async function round({ store, clock, log, proofs }: AccountingDeps): Promise<void> {
-  if (!(await store.read(hasOpenIntervals, {}))) return;
   const args = { ...instant(clock), proofs: proofs() };
+  // What a machine proves is measured; without a proof something may be held all the same.
+  if (args.proofs.length === 0 && !(await store.read(hasOpenIntervals, {}))) return;
   const { stepped_ms } = await store.transact('proveRunning', args);
   tellStep(log, stepped_ms);
 }
