@@ -68,8 +68,17 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
     const at = chance.between(0, span);
     items.push({ at, ...make(chance) });
   }
-  items.push(...backupsOf(seed, span, items));
+  items.push(...backupsOf(seed, span, items), ...restartsOf(seed, items));
   return items.sort((a, b) => a.at - b.at);
+}
+
+/** Who stops something often starts it again at once, while it has not ended yet. */
+function restartsOf(seed: number, items: readonly Item[]): Item[] {
+  const chance = createChance(seed, 'restarts');
+  return items.flatMap((item) => {
+    if (item.does !== 'stop' || !chance.is(0.4)) return [];
+    return [{ ...item, at: item.at + chance.between(10, 10_000), does: 'start' as const }];
+  });
 }
 
 /** Taken each hour or so, or just when something is being placed: then there is most to lose. */
