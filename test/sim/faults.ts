@@ -47,6 +47,7 @@ function happen(context: Context, fault: Fault): void {
   else if (fault.does === 'restart') restart(context, fault.who, fault.down_ms);
   else if (fault.does === 'weather') weather(context, fault);
   else if (fault.does === 'step') step(context, fault.who, fault.by_ms);
+  else if (fault.does === 'step-at-rest') stepAtRest(context, fault.by_ms);
   else if (fault.does === 'writes') {
     deployment.database.fail(fault.code, fault.happens, fault.count);
   } else if (fault.does === 'backup') backUp(context.story, deployment);
@@ -59,7 +60,17 @@ function happen(context: Context, fault: Fault): void {
 
 type Local = Exclude<
   Fault,
-  { does: 'crash' | 'restart' | 'weather' | 'step' | 'writes' | 'backup' | 'restore' }
+  {
+    does:
+      | 'crash'
+      | 'restart'
+      | 'weather'
+      | 'step'
+      | 'step-at-rest'
+      | 'writes'
+      | 'backup'
+      | 'restore';
+  }
 >;
 
 function happenTo(context: Context, machine: Machine, fault: Local): void {
@@ -122,6 +133,17 @@ function step(context: Context, who: Who, by_ms: number): void {
   const { deployment } = context;
   hostOf(context, who)?.stepWall(by_ms);
   if (who === 'control plane' && deployment.controlPlane === null) deployment.invariants.forgive();
+}
+
+/** Looks twice a second until something rests, at most until all is made well. */
+function stepAtRest(context: Context, by_ms: number): void {
+  const { host, database } = context.deployment;
+  const resting = database.watch.get(
+    `select id from workloads where state in ('pending', 'queued') and not_before > ?1`,
+    host.now() + 500,
+  );
+  if (resting === undefined) context.later(500, () => stepAtRest(context, by_ms));
+  else step(context, 'control plane', by_ms);
 }
 
 /** Asked to end, as an upgrade does it. */

@@ -21,6 +21,8 @@ export type Fault =
   | { does: 'cut'; machine: number; ways: Way[]; for_ms: number }
   | { does: 'weather'; machine: number | 'all'; weather: Weather; for_ms: number }
   | { does: 'step'; who: Who; by_ms: number }
+  /** The control plane's clock is set back while something waits for its next attempt. */
+  | { does: 'step-at-rest'; by_ms: number }
   | { does: 'suspend'; machine: number; for_ms: number }
   | { does: 'reboot'; machine: number; down_ms: number; forgets: boolean }
   | { does: 'writes'; code: WriteFault; happens: boolean; count: number }
@@ -68,7 +70,7 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
     const at = chance.between(0, span);
     items.push({ at, ...make(chance) });
   }
-  items.push(...backupsOf(seed, span, items), ...restartsOf(seed, items));
+  items.push(...backupsOf(seed, span, items), ...restartsOf(seed, items), ...stepsOf(seed, span));
   return items.sort((a, b) => a.at - b.at);
 }
 
@@ -79,6 +81,14 @@ function restartsOf(seed: number, items: readonly Item[]): Item[] {
     if (item.does !== 'stop' || !chance.is(0.4)) return [];
     return [{ ...item, at: item.at + chance.between(10, 10_000), does: 'start' as const }];
   });
+}
+
+/** Back-off is short: a clock that is set at any time would hardly ever meet one. */
+function stepsOf(seed: number, span: number): Item[] {
+  const chance = createChance(seed, 'steps');
+  if (!chance.is(0.3)) return [];
+  const by_ms = chance.pick([-400 * day_ms, -hour_ms]);
+  return [{ at: chance.between(0, span / 2), does: 'step-at-rest', by_ms }];
 }
 
 /** Taken each hour or so, or just when something is being placed: then there is most to lose. */
