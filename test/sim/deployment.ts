@@ -33,6 +33,11 @@ export type Deployment = {
   /** Its data folder is being replaced: it does not come up meanwhile. */
   is_restoring: boolean;
   store_epoch: number;
+  /**
+   * What backups were restored of in this story: never of both, for a store and a journal of one
+   * moment agree that a run never began.
+   */
+  restored: 'nothing' | 'store' | 'journal';
   readonly machines: Machine[];
   readonly client: Client;
   readonly operator: Operator;
@@ -69,7 +74,7 @@ export function createDeployment(story: Story, count: number): Deployment {
     ...{ host, database, machines, client, operator, user_link, invariants, truths },
     order: createOrder(story),
     ...{ controlPlane: null, process: null, zombie: null, backup: null, is_restoring: false },
-    ...{ down_ms: 1000, store_epoch: 1 },
+    ...{ down_ms: 1000, store_epoch: 1, restored: 'nothing' },
     bringUpControlPlane: () => bringUpControlPlane(story, deployment),
     bringUpAgent: (machine) => bringUpAgent(story, deployment, machine),
     hasMet: (machine_id) => hasMet(deployment, machine_id),

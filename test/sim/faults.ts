@@ -51,7 +51,7 @@ function happen(context: Context, fault: Fault): void {
   else if (fault.does === 'writes') {
     deployment.database.fail(fault.code, fault.happens, fault.count);
   } else if (fault.does === 'backup') backUp(context.story, deployment);
-  else if (fault.does === 'restore') restore(context.story, deployment, fault);
+  else if (fault.does === 'restore') restoreStore(context, fault);
   else {
     const machine = machineOf(context, fault.machine);
     if (machine !== null) happenTo(context, machine, fault);
@@ -96,13 +96,7 @@ function happenTo(context: Context, machine: Machine, fault: Local): void {
       world.fault[fault.what] = false;
     });
   } else if (fault.does === 'old-journal') {
-    machine.down_ms = fault.down_ms;
-    machine.agent?.life.kill('its disk is restored');
-    for (const [name, text] of machine.snapshot)
-      if (name !== 'identity') disk.files.set(name, text);
-    for (const name of [...disk.files.keys()]) {
-      if (name !== 'identity' && !machine.snapshot.has(name)) disk.files.delete(name);
-    }
+    oldJournal(deployment, machine, fault.down_ms);
   } else if (fault.does === 'offer') {
     machine.offered = { ...machine.offered, memory_bytes: fault.memory_gib * 2 ** 30 };
   } else if (fault.does === 'share') {
@@ -198,6 +192,25 @@ function blind({ later }: Context, machine: Machine, for_ms: number): void {
     machine.is_blind = false;
     machine.agent?.life.kill('its driver is back');
   });
+}
+
+function restoreStore({ story, deployment }: Context, fault: Of<'restore'>): void {
+  if (deployment.restored === 'journal') return;
+  deployment.restored = 'store';
+  restore(story, deployment, fault);
+}
+
+/** The disk as it was at the last backup, but for whom the machine obeys. */
+function oldJournal(deployment: Deployment, machine: Machine, down_ms: number): void {
+  if (deployment.restored === 'store') return;
+  deployment.restored = 'journal';
+  const { disk, snapshot } = machine;
+  machine.down_ms = down_ms;
+  machine.agent?.life.kill('its disk is restored');
+  for (const name of [...disk.files.keys()]) {
+    if (name !== 'identity') disk.files.delete(name);
+  }
+  for (const [name, text] of snapshot) if (name !== 'identity') disk.files.set(name, text);
 }
 
 /** A copy of the data folder on another computer, while the machine's own agent is well. */
