@@ -52,4 +52,10 @@ function raise(story: Story, deployment: Deployment, old: Database, for_ms: numb
     },
   );
   story.time.at(story.time.now() + for_ms, () => life.kill('it was found'));
+  // An agent that begins anew meanwhile has to know by itself which of the two to obey.
+  story.time.at(story.time.now() + for_ms / 2, () => {
+    const { machines, zombie } = deployment;
+    if (zombie === null) return;
+    machines[Math.floor(for_ms) % machines.length]?.agent?.life.kill('between two stores');
+  });
 }

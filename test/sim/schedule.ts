@@ -70,7 +70,8 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
     const at = chance.between(0, span);
     items.push({ at, ...make(chance) });
   }
-  items.push(...backupsOf(seed, span, items), ...restartsOf(seed, items), ...stepsOf(seed, span));
+  const more = [backupsOf(seed, span, items), restartsOf(seed, items), restoresOf(seed, items)];
+  items.push(...more.flat(), ...stepsOf(seed, span));
   return items.sort((a, b) => a.at - b.at);
 }
 
@@ -81,6 +82,17 @@ function restartsOf(seed: number, items: readonly Item[]): Item[] {
     if (item.does !== 'stop' || !chance.is(0.4)) return [];
     return [{ ...item, at: item.at + chance.between(10, 10_000), does: 'start' as const }];
   });
+}
+
+/** The copy is of the moment between a placement and the first word of it, and comes back later. */
+function restoresOf(seed: number, items: readonly Item[]): Item[] {
+  const chance = createChance(seed, 'restores');
+  const launches = items.filter(({ does }) => does === 'launch');
+  if (launches.length === 0 || !chance.is(0.15)) return [];
+  const at = chance.pick(launches).at + chance.between(15, 90);
+  const later = at + chance.between(minute_ms, 40 * minute_ms);
+  const restore = { at: later, does: 'restore' as const, down_ms: 1000, zombie_ms: 0 };
+  return [{ at, does: 'backup' }, restore];
 }
 
 /** Back-off is short: a clock that is set at any time would hardly ever meet one. */
