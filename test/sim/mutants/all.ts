@@ -24,7 +24,7 @@ export const sample: readonly Mutant[] = [
   'old-run-moves-workload',
   'stop-confirmed-at-once',
   'generation-stays-on-place',
-  'restore-reuses-run-epochs',
+  'stale-report-accepted',
   'event-dropped',
   'key-not-recorded',
   'retries-without-bound',
