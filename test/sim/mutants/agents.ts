@@ -87,14 +87,6 @@ export const agentMutants: readonly Mutant[] = [
     why: 'a run whose journal is lost is started a second time',
   },
   {
-    name: 'ended-run-started-again',
-    bug: 'I-06, B-12',
-    file: 'src/agent/reconcile.ts',
-    find: `(local.phase === 'preparing' && local.busy === 'no')`,
-    replace: `local.busy === 'no'`,
-    why: 'an agent restarts by itself what ended, under the same number',
-  },
-  {
     name: 'orphan-left-running',
     bug: 'C1, B-07',
     file: 'src/agent/reconcile.ts',
