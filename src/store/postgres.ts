@@ -153,10 +153,14 @@ function openPool(config: ClientConfig, clock: Clock, log: Log) {
 /** A client as the store uses it. It gives up a server that owes an answer for too long. */
 function wrap(client: Client, clock: Clock): PgConnection {
   const over = Promise.withResolvers<void>();
+  /** Of what was asked and not answered. A connection that is lost owes nobody an answer. */
+  const waiting = new Set<(error: Error) => void>();
   let lost: Error | null = null;
   const lose = (error: Error) => {
     lost ??= error;
     over.resolve();
+    for (const reject of waiting) reject(lost);
+    waiting.clear();
   };
   client.on('error', lose);
   client.on('end', () => lose(new Error('the connection has ended')));
@@ -169,14 +173,18 @@ function wrap(client: Client, clock: Clock): PgConnection {
   );
 
   function submit<T>(query: Query, read: (result: unknown) => T): Promise<T> {
+    if (lost !== null) return Promise.reject(lost);
     return new Promise((resolve, reject) => {
       owed.asked();
+      waiting.add(reject);
       query.once('error', (error: Error & { severity?: string }) => {
+        waiting.delete(reject);
         if (error.severity === 'FATAL' || error.severity === 'PANIC') lose(error);
         owed.answered();
         reject(error);
       });
       query.once('end', (result: unknown) => {
+        waiting.delete(reject);
         owed.answered();
         try {
           resolve(read(result));
