@@ -152,39 +152,31 @@ function openPool(config: ClientConfig, clock: Clock, log: Log) {
 
 /** A client as the store uses it. It gives up a server that owes an answer for too long. */
 function wrap(client: Client, clock: Clock): PgConnection {
-  const over = Promise.withResolvers<void>();
-  /** Of what was asked and not answered. A connection that is lost owes nobody an answer. */
-  const waiting = new Set<(error: Error) => void>();
-  let lost: Error | null = null;
-  const lose = (error: Error) => {
-    lost ??= error;
-    over.resolve();
-    for (const reject of waiting) reject(lost);
-    waiting.clear();
-  };
+  const { lost, lose, over, owe } = createLoss();
   client.on('error', lose);
   client.on('end', () => lose(new Error('the connection has ended')));
   const owed = watchAnswers(
     clock,
-    () => lost !== null,
+    () => lost() !== null,
     () => {
       client.connection.stream.destroy(new Error('Postgres gave no answer'));
     },
   );
 
   function submit<T>(query: Query, read: (result: unknown) => T): Promise<T> {
-    if (lost !== null) return Promise.reject(lost);
+    const gone = lost();
+    if (gone !== null) return Promise.reject(gone);
     return new Promise((resolve, reject) => {
       owed.asked();
-      waiting.add(reject);
+      const settled = owe(reject);
       query.once('error', (error: Error & { severity?: string }) => {
-        waiting.delete(reject);
+        settled();
         if (error.severity === 'FATAL' || error.severity === 'PANIC') lose(error);
         owed.answered();
         reject(error);
       });
       query.once('end', (result: unknown) => {
-        waiting.delete(reject);
+        settled();
         owed.answered();
         try {
           resolve(read(result));
@@ -213,8 +205,8 @@ function wrap(client: Client, clock: Clock): PgConnection {
     },
     tell: (text) => submit(new Query({ text }), tagsOf),
     state: () => stateOf(client.getTransactionStatus()),
-    lost: () => lost,
-    over: over.promise,
+    lost,
+    over,
     backend: () => (client as unknown as { processID: number | null }).processID ?? 0,
     async end() {
       lose(new Error('the connection was closed'));
@@ -222,6 +214,28 @@ function wrap(client: Client, clock: Clock): PgConnection {
       const cancel = clock.after(end_timeout_ms, () => client.connection.stream.destroy());
       await client.end();
       cancel();
+    },
+  };
+}
+
+/** Whether a connection is lost, and who is owed an answer by it: then nobody gets one. */
+function createLoss() {
+  const over = Promise.withResolvers<void>();
+  const waiting = new Set<(error: Error) => void>();
+  let lost: Error | null = null;
+  return {
+    lost: () => lost,
+    over: over.promise,
+    lose(error: Error) {
+      lost ??= error;
+      over.resolve();
+      for (const reject of waiting) reject(lost);
+      waiting.clear();
+    },
+    /** Rejected when it is lost, unless what is returned was called before. */
+    owe(reject: (error: Error) => void): () => void {
+      waiting.add(reject);
+      return () => void waiting.delete(reject);
     },
   };
 }
