@@ -227,27 +227,38 @@ async function carryOut(
     ...{ now: clock.now(), mono: clock.monotonic() },
     ...{ actor: 'controller', request_id: null },
   });
-  const places: Promise<number>[] = [];
+  const places: Promise<PromiseSettledResult<number>>[] = [];
   for (const { row, placement } of decisions.placed) {
     const args = { ...cause(), workload_id: row.id, revision: row.revision, placement };
     const done = store.transact('placeWorkload', args);
-    places.push(done.then(({ outcome }) => (outcome === 'placed' ? 1 : 0)));
+    places.push(settledOf(done, ({ outcome }) => (outcome === 'placed' ? 1 : 0)));
     if (slices.isOver()) await slices.rest();
   }
   const told = await tellWaits(context, decisions, slices);
-  const moves: Promise<number>[] = [];
+  const moves: Promise<PromiseSettledResult<number>>[] = [];
   for (const { members, code, details } of told.moves) {
     const done = store.transact('queueWorkloads', { ...cause(), members, code, details });
-    moves.push(done.then(({ queued }) => queued));
+    moves.push(settledOf(done, ({ queued }) => queued));
     if (slices.isOver()) await slices.rest();
   }
-  const all = Promise.all([Promise.allSettled(places), Promise.allSettled(moves)]);
+  const all = Promise.all([Promise.all(places), Promise.all(moves)]);
   const [placed, queued] = await slices.outside(all);
   const sums = { placed: sumOf(placed), queued: sumOf(queued) };
   if (sums.placed > 0) tell();
   const failed = [...placed, ...queued].find((one) => one.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
   return { ...sums, more: decisions.more || told.more };
+}
+
+/** Looked at from the start: one that fails while the pass rests is nobody's surprise. */
+function settledOf<T>(
+  work: Promise<T>,
+  count: (result: T) => number,
+): Promise<PromiseSettledResult<number>> {
+  return work.then(
+    (result) => ({ status: 'fulfilled', value: count(result) }),
+    (reason) => ({ status: 'rejected', reason }),
+  );
 }
 
 function sumOf(results: PromiseSettledResult<number>[]): number {
