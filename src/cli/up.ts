@@ -9,7 +9,7 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../lib/clock.ts';
-import { isErrno, makePrivateFolder, writeDurably } from '../lib/files.ts';
+import { makePrivateFolder, writeDurably } from '../lib/files.ts';
 import { openLog } from '../lib/log.ts';
 import { systemRandom } from '../lib/random.ts';
 import { forgetPage, page_file_ms } from './browser.ts';
@@ -67,10 +67,8 @@ export async function up(
   };
   const link = await announce().catch(async (error) => {
     await system.stop();
-    if (isErrno(error, 'ENOSPC') || (error as { code?: string }).code === 'store_full') {
-      throw reasonError('store_full', { data_dir }, 'failed');
-    }
-    throw error;
+    const { storeRefusal } = await import('../controlplane/store-refusal.ts');
+    throw storeRefusal(error, data_dir) ?? error;
   });
   const say = (line: string) => io.stderr.write(`${line}\n`);
   io.stdout.write(`Einsora serves at ${url}\n`);

@@ -2,22 +2,14 @@
  * Somebody sets the machine's clock while the program runs: an hour, a year and more, both ways.
  */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { pathToFileURL } from 'node:url';
 import type { Workload, WorkloadEvent } from '../../src/contract/workloads.ts';
 import { writeKnownAnswerModel } from '../lib/known-answer.ts';
 import { needs } from '../lib/parts.ts';
 import { keeperOf } from '../lib/processes.ts';
-import {
-  cleanUp,
-  type Program,
-  repository,
-  startProgram,
-  temporaryFolder,
-  until,
-} from '../lib/program.ts';
+import { cleanUp, type Program, startProgram, temporaryFolder, until } from '../lib/program.ts';
+import { settableClock } from '../lib/settable-clock.ts';
 
 const hour_ms = 3600_000;
 const steps = [-hour_ms, hour_ms, 400 * 24 * hour_ms, -400 * 24 * hour_ms, 0];
@@ -29,28 +21,25 @@ test(
     const data_dir = temporaryFolder();
     const model = join(data_dir, 'known.gguf');
     writeKnownAnswerModel(model);
-    const clock = join(data_dir, 'test-clock');
-    writeFileSync(clock, '0');
-    const hook = pathToFileURL(join(repository, 'test/lib/stepped-clock.mjs')).href;
-    const env = { NODE_OPTIONS: `--import=${hook}`, EINSORA_TEST_CLOCK: clock };
-    let program = await startProgram({ data_dir, env });
+    const clock = settableClock(data_dir);
+    let program = await startProgram({ data_dir, env: clock.env });
     try {
       const steady = await launch(program, 'steady', model);
       const keeper = keeperOf(data_dir, `${steady.id}.0.1`);
       for (const [index, step] of steps.entries()) {
-        writeFileSync(clock, String(step));
+        clock.set(step);
         await checkRound(program, `w-${index}`, model);
         const still = await show(program, 'steady');
         assert.equal(still.state, 'running', `after ${step} ms`);
         assert.equal(still.heard_of, true, `after ${step} ms`);
         assert.equal(keeperOf(data_dir, `${steady.id}.0.1`), keeper);
         await program.kill(); // and a restart under the clock as it now is
-        program = await startProgram({ data_dir, env });
+        program = await startProgram({ data_dir, env: clock.env });
         assert.equal((await show(program, 'steady')).restarts, 0);
       }
       await checkTimeline(program, 'steady');
     } finally {
-      writeFileSync(clock, '0');
+      clock.set(0);
       await cleanUp(data_dir, program);
     }
   },

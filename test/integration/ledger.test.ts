@@ -3,24 +3,16 @@
  * was killed and away, and what it counts of one that ended meanwhile.
  */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { pathToFileURL } from 'node:url';
 import type { UsagePage } from '../../src/contract/usage.ts';
 import type { Workload } from '../../src/contract/workloads.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { writeKnownAnswerModel } from '../lib/known-answer.ts';
 import { needs } from '../lib/parts.ts';
 import { killRun, runProcesses } from '../lib/processes.ts';
-import {
-  cleanUp,
-  type Program,
-  repository,
-  startProgram,
-  temporaryFolder,
-  until,
-} from '../lib/program.ts';
+import { cleanUp, type Program, startProgram, temporaryFolder, until } from '../lib/program.ts';
+import { settableClock } from '../lib/settable-clock.ts';
 
 const hour_ms = 3600_000;
 /** What a machine with other things to do may take from one poll of a test to the next. */
@@ -33,25 +25,22 @@ test(
     const data_dir = temporaryFolder();
     const model = join(data_dir, 'known.gguf');
     writeKnownAnswerModel(model);
-    const clock = join(data_dir, 'test-clock');
-    writeFileSync(clock, '0');
-    const hook = pathToFileURL(join(repository, 'test/lib/stepped-clock.mjs')).href;
-    const env = { NODE_OPTIONS: `--import=${hook}`, EINSORA_TEST_CLOCK: clock };
-    let program = await startProgram({ data_dir, env });
+    const clock = settableClock(data_dir);
+    let program = await startProgram({ data_dir, env: clock.env });
     try {
       const body = { kind: 'endpoint', name: 'chat', model, gpu_class: 'cpu-1c-2g' };
       const { body: made } = await program.api<Workload>('/v1/workloads', { body });
       const began = await whenState(program, 'running');
 
       for (const step of [400 * 24 * hour_ms, -400 * 24 * hour_ms, -hour_ms, 0]) {
-        writeFileSync(clock, String(step));
+        clock.set(step);
         await systemClock.sleep(400);
         assertNear(await meteredOf(program), systemClock.monotonic() - began, `after ${step} ms`);
       }
 
       await program.kill();
       await systemClock.sleep(2000);
-      program = await startProgram({ data_dir, env });
+      program = await startProgram({ data_dir, env: clock.env });
       await whenState(program, 'running');
       await program.api('/v1/workloads/chat/stop', { method: 'POST' });
       const ran = systemClock.monotonic() - began;
@@ -72,7 +61,7 @@ test(
         () => 'its keeper did not end',
       );
       await systemClock.sleep(3000);
-      program = await startProgram({ data_dir, env });
+      program = await startProgram({ data_dir, env: clock.env });
       await until(
         async () => (await show(program)).placement?.run_epoch === 3,
         30_000,
@@ -87,7 +76,7 @@ test(
       const length = (second?.ended_at ?? 0) - (second?.started_at ?? 0);
       assert.ok(length <= proven + 200, `${length} ms of ${proven} that were proven`);
     } finally {
-      writeFileSync(clock, '0');
+      clock.set(0);
       await cleanUp(data_dir, program);
     }
   },
