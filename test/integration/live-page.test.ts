@@ -28,8 +28,8 @@ test('the page hears of a launch and of the end of its session', {
   ...needs('chromium'),
   timeout: 60_000,
 }, async () => {
-  const opened = await program.cli(['open', '--no-browser', '--json']);
-  const { url } = JSON.parse(opened.stdout) as { url: string };
+  const link = await program.cli(['open', '--no-browser', '--json']);
+  const { url } = JSON.parse(link.stdout) as { url: string };
   const browser = await browserType.launch({
     executablePath: chromium,
     args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
@@ -38,15 +38,17 @@ test('the page hears of a launch and of the end of its session', {
     const page = await browser.newPage();
     const asked: string[] = [];
     page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    // Waited for from before the page is asked for: a quick page has sent it by the time it shows.
+    const streams = page.waitForRequest((request) => request.url().endsWith('/v1/events'));
     await page.goto(url);
     await page.waitForURL(`${program.url}/`);
-    await page.waitForRequest((request) => request.url().endsWith('/v1/events'));
+    await streams;
     await page.getByText('launch endpoint smollm2-135m').waitFor();
     await launch('heard-of');
     await page.getByRole('cell', { name: 'heard-of', exact: true }).waitFor({ timeout: 10_000 });
     await page.getByText('queued (place 1)').waitFor({ timeout: 10_000 });
-    const streams = asked.filter((path) => path === '/v1/events').length;
-    assert.equal(streams, 1, 'one stream, however much changes');
+    const opened = asked.filter((path) => path === '/v1/events').length;
+    assert.equal(opened, 1, 'one stream, however much changes');
 
     const { body } = await program.api<{ items: { id: string }[] }>('/v1/sessions');
     for (const { id } of body.items) await program.api(`/v1/sessions/${id}`, { method: 'DELETE' });
