@@ -20,6 +20,7 @@ import type { Clock } from '../lib/clock.ts';
 import { exec } from '../lib/exec.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
+import type { ExecAsk } from '../lib/session.ts';
 import type { Sources } from '../models/source-plan.ts';
 import { createLlamaCpp } from '../runtimes/llama-cpp.ts';
 import { createAgent, type Transport } from './agent.ts';
@@ -146,6 +147,9 @@ function localBackend(
       driverOf(machine, run).dial(run, port_name),
     logs: async (machine: string, run: RunKey, offset: number, limit: number) =>
       driverOf(machine, run).logs(run, offset, limit),
+    exec: async (machine: string, run: RunKey, ask: ExecAsk, signal: AbortSignal) =>
+      driverOf(machine, run).exec(run, ask, signal),
+    files: async (machine: string, run: RunKey) => driverOf(machine, run).files(run),
   };
 }
 

@@ -10,12 +10,17 @@
  * - `stop` resolves only when nothing of the run executes any more; `park` keeps its folder and
  *   logs, `remove` leaves nothing. Stopping what is gone is no error.
  * - `dial` opens a byte stream to a named port of a running run, or rejects.
+ * - What a workload keeps (its workspace) belongs to the workload, not to a run: `park` and
+ *   `remove` leave it, the next run of the workload finds it, and only `erase` ends it.
+ * - `exec` and `files` work inside the run's own isolation (same user, caps, network and files);
+ *   what they began ends with the run.
  * - Nothing foreign (another install's) is ever listed or touched.
  */
 import type { Duplex } from 'node:stream';
 import type { ReasonCode } from '../core/reasons.ts';
 import type { RunExit, RunKey } from '../core/run.ts';
 import type { DriverName } from '../core/trust.ts';
+import type { ExecAsk, ExecSession, RunFiles } from '../lib/session.ts';
 
 /** One thing looked at by a probe: what it is, whether it is fine, and what to do where not. */
 export type Finding = {
@@ -45,13 +50,28 @@ export type RunSpec = {
   /** The whole environment: nothing is inherited. */
   env: Record<string, string>;
   mounts: Mount[];
-  network: 'none' | 'host';
+  /**
+   * `fenced`: the internet, but neither the machine's own addresses nor its local networks. Native
+   * runs cannot be fenced: they have none or the host's.
+   */
+  network: 'none' | 'host' | 'fenced';
   /** Names of the ports the program opens as Unix sockets under `port_folder`, as `<name>.sock`. */
   ports: string[];
+  /** Ports that it opens as TCP inside the run, by name, for programs without Unix sockets. */
+  tcp_ports?: Record<string, number>;
+  /** The image to run in, as the catalog or the user names it; null for the host's programs. */
+  image?: string | null;
+  /** Where the workload's workspace stands inside the run; null for none. */
+  workspace?: Workspace | null;
+  /** UUIDs of its GPUs. */
+  gpu_uuids?: string[];
   memory_bytes: number;
   /** CPU in thousandths of a core. */
   cpu_millis: number;
 };
+
+/** A folder that outlives runs, made empty for the first one and owned by this user of the run. */
+export type Workspace = { target: string; uid: number; gid: number; disk_bytes: number | null };
 
 /** Inside the sandbox: the folder that holds the run's sockets. */
 export const port_folder = '/run/einsora';
@@ -66,7 +86,20 @@ export type Observation = {
   started_at: number | null;
 };
 
-export type RunStats = { cpu_ms: number | null; memory_bytes: number | null };
+/** Null where it cannot be measured, which is not zero. `cpu_ms` counts up from the run's start. */
+export type RunStats = {
+  cpu_ms: number | null;
+  memory_bytes: number | null;
+  disk_bytes: number | null;
+  gpus: { uuid: string; busy_percent: number | null; memory_bytes: number | null }[] | null;
+};
+
+export const no_stats: RunStats = {
+  cpu_ms: null,
+  memory_bytes: null,
+  disk_bytes: null,
+  gpus: null,
+};
 
 export type Driver = {
   readonly name: DriverName;
@@ -81,6 +114,10 @@ export type Driver = {
   logs(run: RunKey, offset: number, limit: number): Promise<LogChunk>;
   dial(run: RunKey, port_name: string): Promise<Duplex>;
   stats(run: RunKey): Promise<RunStats>;
+  exec(run: RunKey, ask: ExecAsk, signal: AbortSignal): Promise<ExecSession>;
+  files(run: RunKey): Promise<RunFiles>;
+  /** Ends what the workload keeps here. Nothing kept is no error; a run of it that is here is one. */
+  erase(workload_id: string): Promise<void>;
 };
 
 /** `next_offset` is where to go on; `end` says that the run has ended and all was read. */
@@ -93,4 +130,14 @@ export class DriverError extends Error {
     super(message, cause === undefined ? undefined : { cause });
     this.code = code;
   }
+}
+
+/** Abilities that a driver lacks: each says so. */
+export function cannotYet(driver: DriverName): Pick<Driver, 'exec' | 'files' | 'erase'> {
+  const refuse = () => new DriverError('exec_failed', `${driver} cannot do that yet`);
+  return {
+    exec: () => Promise.reject(refuse()),
+    files: () => Promise.reject(refuse()),
+    erase: () => Promise.resolve(),
+  };
 }

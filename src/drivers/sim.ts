@@ -11,7 +11,14 @@ import { parseRunName, type RunExit, type RunKey, runName } from '../core/run.ts
 import type { Clock } from '../lib/clock.ts';
 import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
 import { fraction, type Random } from '../lib/random.ts';
-import { type Driver, DriverError, type Observation, type RunSpec } from './driver.ts';
+import {
+  cannotYet,
+  type Driver,
+  DriverError,
+  no_stats,
+  type Observation,
+  type RunSpec,
+} from './driver.ts';
 import { createKeyedMutex } from './mutex.ts';
 import { cutPiece, pieceAt } from './output.ts';
 import { serve, sim_answer } from './sim-server.ts';
@@ -92,9 +99,10 @@ export function createSimDriver(options: SimOptions): Driver {
     },
     async stats(run) {
       const found = alive(run);
-      if (found === null) return { cpu_ms: null, memory_bytes: null };
-      return { cpu_ms: clock.now() - found.started_at, memory_bytes: 2 ** 27 };
+      if (found === null) return no_stats;
+      return { ...no_stats, cpu_ms: clock.now() - found.started_at, memory_bytes: 2 ** 27 };
     },
+    ...cannotYet('sim'),
   };
 }
 

@@ -11,6 +11,7 @@ import type { RunKey } from '../../src/core/run.ts';
 import {
   type Driver,
   DriverError,
+  no_stats,
   type Observation,
   type RunSpec,
 } from '../../src/drivers/driver.ts';
@@ -249,7 +250,7 @@ const streamTests: [string, Body][] = [
       const stats = await driver.stats(run);
       assert.ok(stats.cpu_ms !== null && stats.cpu_ms >= 0);
       assert.ok(stats.memory_bytes !== null && stats.memory_bytes > 0);
-      assert.deepEqual(await driver.stats(gone), { cpu_ms: null, memory_bytes: null });
+      assert.deepEqual(await driver.stats(gone), no_stats);
     },
   ],
 ];

@@ -213,6 +213,12 @@ const idle_backend: ApiDeps['backend'] = {
     throw new Error('nothing runs here');
   },
   logs: async () => ({ text: 'a line\n', next_offset: 7, end: false }),
+  exec: async () => {
+    throw new Error('nothing runs here');
+  },
+  files: async () => {
+    throw new Error('nothing runs here');
+  },
 };
 
 export type RigOptions = {

@@ -8,8 +8,10 @@
 import { type RunExit, type RunKey, runName } from '../../src/core/run.ts';
 import type { DriverName } from '../../src/core/trust.ts';
 import {
+  cannotYet,
   type Driver,
   DriverError,
+  no_stats,
   type Observation,
   type RunSpec,
 } from '../../src/drivers/driver.ts';
@@ -100,7 +102,8 @@ function driverOf(context: Context, life: Life): Driver {
     logs: () => life.async('driver.logs', async () => ({ text: '', next_offset: 0, end: false })),
     dial: () =>
       life.async('driver.dial', () => Promise.reject(new Error('nothing is dialled here'))),
-    stats: () => life.async('driver.stats', async () => ({ cpu_ms: null, memory_bytes: null })),
+    stats: () => life.async('driver.stats', async () => no_stats),
+    ...cannotYet('sim'),
   };
 }
 

@@ -51,6 +51,22 @@ export const runReasons = {
     sentence: 'The model file was refused: {why}.',
     fix: 'fetch it again from its publisher, as GGUF',
   },
+  exec_failed: {
+    status: 409,
+    sentence: 'No program could be started beside {name}: {why}.',
+    fix: 'bin/einsora show {name}',
+  },
+  file_not_found: { status: 404, sentence: 'There is no {path} in {name}.', fix: null },
+  file_refused: {
+    status: 409,
+    sentence: '{path} in {name} cannot be used: {why}.',
+    fix: 'bin/einsora exec {name} -- ls -la',
+  },
+  workspace_in_use: {
+    status: 409,
+    sentence: 'What {name} keeps cannot go while a run of it is there: {why}.',
+    fix: 'bin/einsora stop {name}',
+  },
   engine_exited: {
     status: 409,
     sentence: 'The engine ended by itself ({how}).',

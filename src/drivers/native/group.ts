@@ -15,7 +15,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isErrno, readIfThere } from '../../lib/files.ts';
-import type { RunStats } from '../driver.ts';
+import { no_stats, type RunStats } from '../driver.ts';
 import type { Group } from './cgroup.ts';
 import { signalProcess } from './process.ts';
 
@@ -138,6 +138,7 @@ export function groupStats(group: Group): RunStats {
     two ? 'inactive_file' : 'total_inactive_file',
   );
   return {
+    ...no_stats,
     cpu_ms: cpu === null ? null : Math.round(cpu / (two ? 1e3 : 1e6)),
     memory_bytes: used === null ? null : Math.max(0, used - (cache ?? 0)),
   };

@@ -14,10 +14,12 @@ import { makePrivateFolder } from '../../lib/files.ts';
 import { describeError, type Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
 import {
+  cannotYet,
   type Driver,
   DriverError,
   type DriverProbe,
   type Finding,
+  no_stats,
   type Observation,
   type RunSpec,
 } from '../driver.ts';
@@ -99,9 +101,10 @@ export function createNativeDriver(options: NativeOptions): Driver {
     },
     async stats(run) {
       const found = runs.look(run);
-      if (found?.seen.state !== 'running') return { cpu_ms: null, memory_bytes: null };
+      if (found?.seen.state !== 'running') return no_stats;
       return groupStats(found.seen.group);
     },
+    ...cannotYet('linux-native'),
   };
 }
 
