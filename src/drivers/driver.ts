@@ -45,7 +45,10 @@ export type RunSpec = {
   run: RunKey;
   /** Changes whenever anything below does: the driver's label to tell a changed spec. */
   spec_hash: string;
-  /** The program as seen inside the sandbox. Secrets never stand here. */
+  /**
+   * The program as seen inside the sandbox; empty with an image: what that begins with. Secrets
+   * never stand here.
+   */
   argv: string[];
   /** The whole environment: nothing is inherited. */
   env: Record<string, string>;
@@ -91,6 +94,8 @@ export type RunStats = {
   cpu_ms: number | null;
   memory_bytes: number | null;
   disk_bytes: number | null;
+  /** Programs of the run that were ended for lack of memory, counted up from its start. */
+  oom_kills?: number | null;
   gpus: { uuid: string; busy_percent: number | null; memory_bytes: number | null }[] | null;
 };
 
@@ -104,6 +109,16 @@ export const no_stats: RunStats = {
 export type Driver = {
   readonly name: DriverName;
   probe(): Promise<DriverProbe>;
+  /**
+   * Brings an image where it is not here yet, and resolves with what was found, for people (a
+   * digest). A total that nobody knows is null. Rejects with `image_not_found`,
+   * `image_pull_failed`, `disk_full`; drivers without images leave it out.
+   */
+  bringImage?(
+    image: string,
+    onProgress: (done_bytes: number, total_bytes: number | null) => void,
+    signal: AbortSignal,
+  ): Promise<string>;
   start(spec: RunSpec, signal: AbortSignal): Promise<void>;
   observe(): Promise<Observation[]>;
   stop(run: RunKey, mode: 'park' | 'remove', grace_ms: number): Promise<void>;

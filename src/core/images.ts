@@ -1,0 +1,195 @@
+/**
+ * The images that come with Einsora: what a notebook, an instance or an engine in a container runs
+ * in, and how an image is run on each kind of accelerator.
+ *
+ * Invariants: names are stable, they stand in people's scripts; the first runtime that a machine
+ * can run is taken; a reference below `localhost/` is built from deploy/images and never asked of
+ * a registry; anything that is no name of the catalog has to look like a registry's reference.
+ */
+import type { DriverName } from './trust.ts';
+import type { Kind } from './workload.ts';
+
+/** How a driver runs things: as programs of the host, in containers, or as virtual machines. */
+export type RunForm = 'native' | 'container' | 'machine';
+
+export type ImageRuntime = {
+  accelerator: 'cpu' | 'nvidia' | 'apple';
+  form: RunForm;
+  /** What a container engine is asked for; null for the host's own programs. */
+  reference: string | null;
+  /** Empty: what the image itself begins with. */
+  command: readonly string[];
+  /** The user of the run, who owns its workspace. */
+  uid: number;
+  gid: number;
+  /** Ports that it opens as Unix sockets, and those that it can only open as TCP. */
+  ports: readonly string[];
+  tcp_ports: Readonly<Record<string, number>>;
+  /** Where the workspace stands; null for none. */
+  workspace: string | null;
+};
+
+export type ImageEntry = {
+  name: string;
+  title: string;
+  kinds: readonly Kind[];
+  /** Best first. */
+  runtimes: readonly ImageRuntime[];
+};
+
+export const workspace_target = '/workspace';
+
+const person = { uid: 1000, gid: 1000, workspace: workspace_target } as const;
+const root = { uid: 0, gid: 0, workspace: workspace_target } as const;
+const engine = { uid: 1000, gid: 1000, workspace: null } as const;
+/** What keeps an image alive that would only begin a shell. */
+const stay = ['sleep', 'infinity'] as const;
+
+export const images: readonly ImageEntry[] = [
+  {
+    name: 'jupyter',
+    title: 'JupyterLab with a Python kernel',
+    kinds: ['notebook'],
+    runtimes: [
+      { ...onCpu('native', null), ...person, ports: ['web'] },
+      { ...onCpu('container', 'localhost/einsora/jupyter:1'), ...person, ports: ['web'] },
+    ],
+  },
+  {
+    name: 'debian',
+    title: 'Debian 12',
+    kinds: ['instance'],
+    runtimes: [
+      { ...onCpu('container', 'docker.io/library/debian:12'), ...root, command: stay },
+      { ...on('nvidia', 'container', 'docker.io/library/debian:12'), ...root, command: stay },
+    ],
+  },
+  {
+    name: 'python',
+    title: 'Python 3.12 on Debian',
+    kinds: ['instance'],
+    runtimes: [
+      { ...onCpu('container', 'docker.io/library/python:3.12-slim'), ...root, command: stay },
+      {
+        ...on('nvidia', 'container', 'docker.io/library/python:3.12-slim'),
+        ...root,
+        command: stay,
+      },
+    ],
+  },
+  {
+    name: 'llama-cpp',
+    title: "llama.cpp's server, on the CPU",
+    kinds: ['endpoint'],
+    runtimes: [
+      { ...onCpu('native', null), ...engine, ports: ['api'] },
+      { ...onCpu('container', 'localhost/einsora/llama-cpp:1'), ...engine, ports: ['api'] },
+    ],
+  },
+  {
+    name: 'llama-cpp-cuda',
+    title: "llama.cpp's server, on NVIDIA GPUs",
+    kinds: ['endpoint'],
+    runtimes: [
+      {
+        ...on('nvidia', 'container', 'ghcr.io/ggml-org/llama.cpp:server-cuda'),
+        ...{ ...engine, ports: ['api'] },
+      },
+    ],
+  },
+  {
+    name: 'einsora-vllm',
+    title: 'vLLM, on NVIDIA GPUs',
+    kinds: ['endpoint'],
+    runtimes: [
+      {
+        ...on('nvidia', 'container', 'localhost/einsora/vllm:1'),
+        ...{ ...engine, ports: ['api'] },
+      },
+    ],
+  },
+];
+
+/** What a kind runs in where nobody said. Endpoints take the engine that suits their model. */
+export function defaultImage(kind: Kind): string | null {
+  if (kind === 'notebook') return 'jupyter';
+  return kind === 'instance' ? 'debian' : null;
+}
+
+export function findImage(name: string): ImageEntry | null {
+  return images.find((entry) => entry.name === name) ?? null;
+}
+
+/**
+ * `quay.io/jupyter/scipy-notebook@sha256:…`, `debian:13`, `someone/image`: with a slash, a tag or a
+ * digest, so that a slip in a catalog name is not taken for an image of somebody else.
+ */
+export function isImageReference(text: string): boolean {
+  return text.length <= 255 && /[/:@]/.test(text) && reference.test(text);
+}
+
+const part = '[a-z0-9]+(?:(?:\\.|_{1,2}|-+)[a-z0-9]+)*';
+const host =
+  '(?:localhost|[a-zA-Z0-9-]+(?:\\.[a-zA-Z0-9-]+)+|[a-zA-Z0-9-]+(?=:\\d))(?::\\d{1,5})?/';
+const reference = new RegExp(
+  `^(?:${host})?${part}(?:/${part})*(?::\\w[\\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?$`,
+);
+
+/**
+ * The runtimes of an image for a kind, best first: of the catalog, or of any registry's image, for
+ * notebooks and instances. Empty where there is none.
+ */
+export function runtimesOf(kind: Kind, image_id: string | null): readonly ImageRuntime[] {
+  const name = image_id ?? defaultImage(kind);
+  if (name === null) return endpoint_runtimes;
+  const entry = findImage(name);
+  if (entry !== null) return entry.kinds.includes(kind) ? entry.runtimes : [];
+  if (!isImageReference(name)) return [];
+  const given = { ...onCpu('container', name), ...root };
+  if (kind === 'notebook') return [{ ...given, ...person, ports: ['web'] }];
+  return kind === 'instance' ? [given] : [];
+}
+
+/** The runtime that a driver would use, or null. */
+export function runtimeFor(
+  kind: Kind,
+  image_id: string | null,
+  driver: DriverName,
+): ImageRuntime | null {
+  const found = runtimesOf(kind, image_id);
+  return found.find(({ form }) => driver === 'sim' || formOf[driver] === form) ?? null;
+}
+
+export const formOf: Readonly<Record<DriverName, RunForm>> = {
+  sim: 'native',
+  'linux-native': 'native',
+  'macos-native': 'native',
+  docker: 'container',
+  'macos-container': 'container',
+  libvirt: 'machine',
+  'macos-vz': 'machine',
+};
+
+/** A web page of the workload's own: at which port, and how its program knows the proxy. */
+export type Site = { port: 'web'; auth: 'token' };
+
+/** The web page that workloads of a kind have; null for none. */
+export function siteOf(kind: Kind): Site | null {
+  return kind === 'notebook' ? { port: 'web', auth: 'token' } : null;
+}
+
+function onCpu(form: RunForm, reference: string | null): ImageRuntime {
+  return on('cpu', form, reference);
+}
+
+function on(
+  accelerator: ImageRuntime['accelerator'],
+  form: RunForm,
+  reference: string | null,
+): ImageRuntime {
+  const nothing = { command: [], ports: [], tcp_ports: {} };
+  return { accelerator, form, reference, ...nothing, ...root };
+}
+
+/** An endpoint that names no image: the engines that come with Einsora. */
+const endpoint_runtimes = findImage('llama-cpp')?.runtimes ?? [];
