@@ -111,7 +111,8 @@ function openDrivers(options: LocalAgentOptions, bwrap: BwrapFinder): Map<string
   const here = new Map<string, Driver>();
   if (suits('linux-native', process.platform)) {
     const folder = join(data_dir, 'runs');
-    const native = { folder, install_id: machine_id, bwrap, clock, random, log };
+    const workspaces = join(data_dir, 'workspaces');
+    const native = { folder, workspaces, install_id: machine_id, bwrap, clock, random, log };
     here.set('linux-native', createNativeDriver(native));
   }
   return here;

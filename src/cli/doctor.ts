@@ -119,7 +119,9 @@ async function lookAtMachine({ config, io }: Context, scratch: string) {
   const probes = registry.missingDrivers(process.platform);
   if (main_driver === 'linux-native') {
     const folder = join(scratch, 'runs');
-    const options = { folder, install_id: 'doctor', bwrap, clock, random, log: silentLog };
+    const workspaces = join(scratch, 'workspaces');
+    const parts = { bwrap, clock, random, log: silentLog };
+    const options = { folder, workspaces, install_id: 'doctor', ...parts };
     probes.push(await createNativeDriver(options).probe());
   }
   const [inventory, engine] = await Promise.all([

@@ -67,6 +67,10 @@ driverContract('sim', { skip: false }, async () => {
       plans.set(run.workload_id, { exit: { after_ms: 20, how }, prints: 'one ü two' });
       return specOf(run);
     },
+    keeping: (run) => ({
+      ...specOf(run),
+      workspace: { target: '/workspace', uid: 0, gid: 0, disk_bytes: null },
+    }),
     async close() {
       rmSync(folder, { recursive: true });
     },

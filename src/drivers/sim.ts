@@ -53,6 +53,8 @@ type SimRun = {
   spec_hash: string;
   ports: string[];
   plan: SimPlan;
+  /** What it found in its workspace; null for a run without one. */
+  found?: 'it' | 'nothing' | null;
   /** Wall-clock milliseconds, so that they hold over a restart. */
   started_at: number;
   refused: number;
@@ -103,6 +105,11 @@ export function createSimDriver(options: SimOptions): Driver {
       return { ...no_stats, cpu_ms: clock.now() - found.started_at, memory_bytes: 2 ** 27 };
     },
     ...cannotYet('sim'),
+    async erase(workload_id) {
+      const held = runs.list().some(({ run }) => run.workload_id === workload_id);
+      if (held) throw refuse('workspace_in_use', 'a run is there');
+      runs.forget(workload_id);
+    },
   };
 }
 
@@ -121,7 +128,9 @@ async function start(
   if (why !== null) throw why;
   const { run, spec_hash, ports } = spec;
   const started_at = clock.now();
-  runs.set(name, { run, spec_hash, ports, plan, started_at, refused: 0, stopped: null });
+  const found = spec.workspace ? (runs.isKept(run.workload_id) ? 'it' : 'nothing') : null;
+  if (found !== null) runs.keep(run.workload_id);
+  runs.set(name, { run, spec_hash, ports, plan, found, started_at, refused: 0, stopped: null });
 }
 
 async function stop(
@@ -173,6 +182,7 @@ function observed(found: SimRun, now_ms: number): Observation {
 function outputOf(found: SimRun | undefined, now_ms: number): Buffer {
   if (found === undefined) return Buffer.alloc(0);
   const lines = [`sim: ${runName(found.run)} started\n`];
+  if (found.found) lines.push(`sim: found ${found.found} in its workspace\n`);
   if (found.plan.prints !== undefined) lines.push(`${found.plan.prints}\n`);
   const end = endOf(found, now_ms);
   if (end !== null) lines.push(`sim: ended with ${end.code ?? end.signal ?? 'nothing known'}\n`);
@@ -184,16 +194,25 @@ type SimState = {
   list(): SimRun[];
   set(name: string, run: SimRun): void;
   delete(name: string): void;
+  /** Which workloads have something in a workspace. */
+  isKept(workload_id: string): boolean;
+  keep(workload_id: string): void;
+  forget(workload_id: string): void;
 };
+
+type Stored = { runs: [string, SimRun][]; kept: string[] };
 
 /** The runs, kept in a file where there is a folder. */
 function openState(folder: string | undefined): SimState {
   const path = folder === undefined ? null : join(folder, 'sim.json');
   if (folder !== undefined) makePrivateFolder(folder);
   const text = path === null ? null : readIfThere(path);
-  const runs = new Map<string, SimRun>(text === null ? [] : JSON.parse(text));
+  const stored: Stored = text === null ? { runs: [], kept: [] } : JSON.parse(text);
+  const runs = new Map<string, SimRun>(stored.runs);
+  const kept = new Set<string>(stored.kept);
   const save = () => {
-    if (path !== null) writeDurably(path, JSON.stringify([...runs]));
+    const now: Stored = { runs: [...runs], kept: [...kept] };
+    if (path !== null) writeDurably(path, JSON.stringify(now));
   };
   return {
     get: (name) => runs.get(name),
@@ -204,6 +223,15 @@ function openState(folder: string | undefined): SimState {
     },
     delete: (name) => {
       runs.delete(name);
+      save();
+    },
+    isKept: (workload_id) => kept.has(workload_id),
+    keep(workload_id) {
+      kept.add(workload_id);
+      save();
+    },
+    forget(workload_id) {
+      kept.delete(workload_id);
       save();
     },
   };

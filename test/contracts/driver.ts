@@ -27,6 +27,11 @@ export type DriverHarness = {
   serving(run: RunKey): RunSpec;
   /** A program that prints `one ü two` and ends by itself with code 3. */
   ending(run: RunKey): RunSpec;
+  /**
+   * A program with a workspace that prints `found it` where the workspace holds what an earlier one
+   * left there, else `found nothing`, leaves something there, and stays.
+   */
+  keeping(run: RunKey): RunSpec;
   close(): Promise<void>;
 };
 
@@ -58,7 +63,8 @@ export function driverContract(
         await harness.close();
       }
     });
-  for (const [what, body] of [...startTests, ...endTests, ...streamTests]) it(what, body);
+  const all = [...startTests, ...endTests, ...streamTests, ...workspaceTests];
+  for (const [what, body] of all) it(what, body);
 }
 
 const startTests: [string, Body][] = [
@@ -254,6 +260,65 @@ const streamTests: [string, Body][] = [
     },
   ],
 ];
+
+const workspaceTests: [string, Body][] = [
+  [
+    'what a workload keeps is there for its next run, also after a restart, and for no other one',
+    async (harness) => {
+      const run = newRun();
+      assert.match(await foundBy(harness, run), /found nothing/);
+      await harness.driver.stop(run, 'park', 1000);
+      const second = { ...run, run_epoch: 2 };
+      assert.match(await foundBy(harness, second, harness.reopen()), /found it/);
+      await harness.driver.stop(run, 'remove', 0);
+      await harness.driver.stop(second, 'remove', 1000);
+      assert.match(await foundBy(harness, { ...run, run_epoch: 3 }), /found it/);
+      assert.match(await foundBy(harness, newRun()), /found nothing/);
+    },
+  ],
+  [
+    'what a workload keeps ends with erase, and not while a run of it is there',
+    async (harness) => {
+      const { driver } = harness;
+      const run = newRun();
+      await foundBy(harness, run);
+      await assert.rejects(
+        driver.erase(run.workload_id),
+        (error) => error instanceof DriverError && error.code === 'workspace_in_use',
+      );
+      await driver.stop(run, 'park', 1000);
+      await assert.rejects(driver.erase(run.workload_id), DriverError);
+      await driver.stop(run, 'remove', 0);
+      await driver.erase(run.workload_id);
+      assert.match(await foundBy(harness, { ...run, run_epoch: 2 }), /found nothing/);
+    },
+  ],
+  [
+    'erasing what was never kept, or twice, is no error',
+    async (harness) => {
+      const { driver } = harness;
+      await driver.erase(gone.workload_id);
+      const run = newRun();
+      await foundBy(harness, run);
+      await driver.stop(run, 'remove', 1000);
+      await driver.erase(run.workload_id);
+      await driver.erase(run.workload_id);
+    },
+  ],
+];
+
+/** Starts a run that looks into its workspace, and gives what it printed. */
+async function foundBy(
+  { driver: first, clock, keeping }: DriverHarness,
+  run: RunKey,
+  driver = first,
+): Promise<string> {
+  await driver.start(keeping(run), never);
+  return until(clock, 'it looked into its workspace', async () => {
+    const { text } = await driver.logs(run, 0, 1000);
+    return text.includes('found') ? text : null;
+  });
+}
 
 /** Looks again until `look` gives something; fails after ten seconds. */
 export async function until<T>(

@@ -13,6 +13,7 @@ import { testBwrap } from './parts.ts';
 const [folder = '', install_id = '', workload_id = ''] = process.argv.slice(2);
 const driver = createNativeDriver({
   folder,
+  workspaces: `${folder}-workspaces`,
   install_id,
   bwrap: testBwrap,
   clock: systemClock,

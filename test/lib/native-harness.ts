@@ -37,6 +37,7 @@ export function nativeHarness(): NativeHarness {
   const openWith: NativeHarness['openWith'] = (changes) =>
     createNativeDriver({
       folder,
+      workspaces: join(root, 'workspaces'),
       install_id,
       bwrap: testBwrap,
       clock: systemClock,
@@ -63,6 +64,12 @@ export function nativeHarness(): NativeHarness {
       mounts: [node],
     }),
     ending: (run) => ({ ...shellSpec("printf 'one ü two\\n'; exit 3"), run }),
+    keeping: (run) => ({
+      ...shellSpec(
+        'if [ -e kept ]; then echo found it; else echo found nothing; fi; echo yes >kept; sleep 60',
+      ),
+      ...{ run, workspace: { target: '/workspace', uid: 0, gid: 0, disk_bytes: null } },
+    }),
     shell: (script, changes = {}) => ({ ...shellSpec(script), ...changes }),
     file: (spec, name) => JSON.parse(readFileSync(join(folder, runName(spec.run), name), 'utf8')),
     close,

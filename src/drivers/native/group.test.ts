@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { no_stats } from '../driver.ts';
 import { groupOf, groupPids, groupStats, makeGroup, oomCounter, oomKills } from './group.ts';
 
 function inTree(body: (tree: string) => void): void {
@@ -49,7 +50,7 @@ test('version 2: figures, processes and kills are read from their files', () => 
     write('memory.stat', 'anon 10\ninactive_file 1000\n');
     write('cgroup.procs', '0\n12\n34\n');
     write('memory.events', 'low 0\noom 3\noom_kill 2\noom_group_kill 0\n');
-    assert.deepEqual(groupStats(group), { cpu_ms: 1235, memory_bytes: 4000 });
+    assert.deepEqual(groupStats(group), { ...no_stats, cpu_ms: 1235, memory_bytes: 4000 });
     assert.deepEqual(groupPids(group), [12, 34]);
     assert.equal(oomKills(oomCounter(group)), 2);
   });
@@ -58,6 +59,6 @@ test('version 2: figures, processes and kills are read from their files', () => 
 test('a group that is gone holds nothing and has no figures', () => {
   const group = groupIn('/nonexistent');
   assert.deepEqual(groupPids(group), []);
-  assert.deepEqual(groupStats(group), { cpu_ms: null, memory_bytes: null });
+  assert.deepEqual(groupStats(group), { ...no_stats, cpu_ms: null, memory_bytes: null });
   assert.equal(oomKills(oomCounter(group)), 0);
 });

@@ -22,6 +22,8 @@ export type RunLabel = {
   limits: Limits;
   /** Null where the user's systemd makes the group. */
   group: Group | null;
+  /** Where its workspace stands inside the run; left out by runs from before there were any. */
+  workspace?: string | null;
   /** Wall-clock milliseconds. */
   created_at: number;
 };
@@ -42,6 +44,9 @@ export type RunFolder = {
   sockets: string;
   output: string;
   options: string;
+  /** The users and groups that the sandbox knows. */
+  passwd: string;
+  group: string;
 };
 
 export function runFolder(folder: string, name: string): RunFolder {
@@ -52,6 +57,8 @@ export function runFolder(folder: string, name: string): RunFolder {
     sockets: join(path, 'p'),
     output: join(path, 'out.log'),
     options: join(path, 'bwrap.args'),
+    passwd: join(path, 'passwd'),
+    group: join(path, 'group'),
   };
 }
 

@@ -22,6 +22,7 @@ import { type RunFolder, type RunLabel, readClaim, writeLabel } from './label.ts
 import { signalProcess, startTicks } from './process.ts';
 import { readHostSnapshot, sandboxOptions } from './sandbox.ts';
 import { isPortName } from './socket.ts';
+import type { Workspaces } from './workspaces.ts';
 
 export const systemd_run = '/usr/bin/systemd-run';
 const keeper_script = fileURLToPath(new URL('./keeper.sh', import.meta.url));
@@ -36,6 +37,7 @@ export type LaunchContext = {
   boot_id: string;
   /** The bubblewrap that was found and tried. */
   bwrap: string;
+  workspaces: Workspaces;
 };
 
 export async function launch(
@@ -50,7 +52,7 @@ export async function launch(
   const label = labelFor(spec, caps, context);
   let pid: number | null = null;
   try {
-    prepare(at, spec, label);
+    prepare(at, spec, label, context.workspaces);
     const [command, ...args] = keeperCommand(at, spec, label, caps, context.bwrap);
     const env: Record<string, string> = { ...keeper_env };
     if (caps.way === 'systemd') env.XDG_RUNTIME_DIR = `/run/user/${caps.uid}`;
@@ -76,6 +78,12 @@ function checkSpec(at: RunFolder, spec: RunSpec): void {
   if (spec.argv.length === 0) refuse('there is no program to run');
   if (names.some((name) => name === '' || name.includes('='))) refuse('a variable has no name');
   if (!spec.ports.every(isPortName)) refuse('a port has no valid name');
+  const { workspace = null, network, image = null } = spec;
+  if (image !== null) refuse(`it runs the machine's own programs, no image such as ${image}`);
+  if (network === 'fenced') refuse("it cannot fence a network: it has none or the machine's own");
+  if (workspace !== null && !/^\/[a-z]+$/.test(workspace.target)) {
+    refuse(`${workspace.target} is no place for a workspace`);
+  }
   const runs = dirname(at.path);
   const own = existsSync(runs) ? realpathSync(runs) : runs;
   for (const { source, target } of spec.mounts) {
@@ -99,15 +107,18 @@ function labelFor(spec: RunSpec, caps: CapsWay, context: LaunchContext): RunLabe
     ports: spec.ports,
     limits: { memory_bytes: spec.memory_bytes, cpu_millis: spec.cpu_millis },
     group: caps.way === 'folders' ? groupOf(caps.base, install_id, runName(spec.run)) : null,
+    workspace: spec.workspace?.target ?? null,
     created_at: clock.now(),
   };
 }
 
-function prepare(at: RunFolder, spec: RunSpec, label: RunLabel): void {
+function prepare(at: RunFolder, spec: RunSpec, label: RunLabel, workspaces: Workspaces): void {
   makePrivateFolder(at.path);
   writeLabel(at, label);
   makePrivateFolder(at.sockets);
-  const options = sandboxOptions(spec, at.sockets, readHostSnapshot());
+  const workspace = spec.workspace ? workspaces.prepare(spec.run.workload_id, at, spec) : null;
+  const own = { sockets: at.sockets, workspace };
+  const options = sandboxOptions(spec, own, readHostSnapshot());
   writeFileSync(at.options, options.map((option) => `${option}\0`).join(''), { mode: 0o600 });
   if (label.group === null) return;
   try {

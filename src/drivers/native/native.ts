@@ -26,7 +26,7 @@ import {
 import { createKeyedMutex } from '../mutex.ts';
 import { describeCaps, detectCaps, readCapsSnapshot } from './cgroup.ts';
 import { driverError, portUnreachable } from './errors.ts';
-import { groupStats, removeGroup } from './group.ts';
+import { groupStats, oomKills, removeGroup } from './group.ts';
 import { halt } from './halt.ts';
 import { judge } from './judge.ts';
 import { claimForDriver, type RunFolder, type RunLabel, readLabel } from './label.ts';
@@ -36,10 +36,13 @@ import { readBootId } from './process.ts';
 import { createRuns, type Runs } from './runs.ts';
 import { type BwrapFinder, checkSandbox } from './sandbox.ts';
 import { connectToPort } from './socket.ts';
+import { createWorkspaces, type Workspaces } from './workspaces.ts';
 
 export type NativeOptions = {
   /** The private folder of runs in the data folder. */
   folder: string;
+  /** The private folder of what workloads keep. */
+  workspaces: string;
   install_id: string;
   bwrap: BwrapFinder;
   clock: Clock;
@@ -53,6 +56,7 @@ type Context = {
   log: Log;
   boot_id: string;
   runs: Runs;
+  workspaces: Workspaces;
   /** Runs that are being started: not yet owned, and not to be taken away. */
   starting: Set<string>;
   /** The bubblewrap that was tried. */
@@ -66,7 +70,9 @@ export function createNativeDriver(options: NativeOptions): Driver {
   const boot_id = readBootId();
   const runs = createRuns({ ...options, boot_id });
   const bwrap = triedBwrap(options.bwrap);
-  const context: Context = { install_id, clock, log, boot_id, runs, starting: new Set(), bwrap };
+  const workspaces = createWorkspaces({ ...options, folder: options.workspaces });
+  const parts = { install_id, clock, log, boot_id, runs, workspaces, bwrap };
+  const context: Context = { ...parts, starting: new Set() };
   const mutex = createKeyedMutex();
 
   return {
@@ -76,6 +82,7 @@ export function createNativeDriver(options: NativeOptions): Driver {
     async observe() {
       // Not when it is made: a driver that only probes may stand beside the one that runs things.
       runs.sweep();
+      workspaces.sweep();
       return runs.list().flatMap(({ at, label }) => observeOrDoubt(context, at, label) ?? []);
     },
     stop: (run, mode, grace_ms) =>
@@ -102,9 +109,18 @@ export function createNativeDriver(options: NativeOptions): Driver {
     async stats(run) {
       const found = runs.look(run);
       if (found?.seen.state !== 'running') return no_stats;
-      return groupStats(found.seen.group);
+      const { group, keeper } = found.seen;
+      return { ...groupStats(group), oom_kills: oomKills(keeper.counter) };
     },
     ...cannotYet('linux-native'),
+    async erase(workload_id) {
+      const names = [...context.starting, ...runs.list().map(({ at }) => at.name)];
+      const held = names.filter((name) => name.startsWith(`${workload_id}.`));
+      if (held.length > 0) {
+        throw driverError('workspace_in_use', { why: `${held.join(', ')} is still there` });
+      }
+      await workspaces.erase(workload_id);
+    },
   };
 }
 

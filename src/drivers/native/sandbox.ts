@@ -26,7 +26,15 @@ const oldest_version = [0, 8];
 const temporary_bytes = 1024 ** 3;
 const probe_timeout_ms = 5000;
 
-export function sandboxOptions(spec: RunSpec, sockets: string, host: HostSnapshot): string[] {
+/** Folders and files of the machine that are made for the run alone. */
+export type OwnFiles = {
+  sockets: string;
+  /** Null for a run without a workspace. */
+  workspace: { folder: string; passwd: string; group: string } | null;
+};
+
+export function sandboxOptions(spec: RunSpec, own: OwnFiles, host: HostSnapshot): string[] {
+  const target = spec.workspace?.target ?? null;
   return [
     ...base(host, spec.network),
     '--clearenv',
@@ -36,13 +44,16 @@ export function sandboxOptions(spec: RunSpec, sockets: string, host: HostSnapsho
       mount.source,
       mount.target,
     ]),
-    '--bind',
-    sockets,
-    port_folder,
-    '--chdir',
-    '/tmp',
-    '--remount-ro',
-    '/',
+    ...['--bind', own.sockets, port_folder],
+    ...(target === null || own.workspace === null
+      ? []
+      : [
+          ...['--bind', own.workspace.folder, target],
+          ...['--ro-bind', own.workspace.passwd, '/etc/passwd'],
+          ...['--ro-bind', own.workspace.group, '/etc/group'],
+        ]),
+    ...['--chdir', target ?? '/tmp'],
+    ...['--remount-ro', '/'],
   ];
 }
 
