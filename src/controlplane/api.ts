@@ -9,7 +9,7 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import { type AuthRow, hasRole, hasScope, scopeOf } from '../contract/auth.ts';
+import type { AuthRow } from '../contract/auth.ts';
 import { EinsoraError } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
 import { type RouteName, routes } from '../contract/routes.ts';
@@ -17,6 +17,7 @@ import { formatBytes } from '../core/format.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import { noteAnswer, noteRefusal, targetOf } from './activity.ts';
 import type { ApiDeps } from './api-deps.ts';
+import { judgePrincipal } from './auth/authorise.ts';
 import {
   createTouch,
   isSameOrigin,
@@ -125,12 +126,7 @@ async function authorise(deps: AuthDeps, c: Context<ApiEnv>, row: AuthRow): Prom
   if (principal.via === 'session' && writes) {
     if (!isSameOrigin(headers, new URL(c.req.url).origin)) throw new EinsoraError('cross_site');
   }
-  if (!hasRole(principal.role, row.role)) {
-    throw new EinsoraError('forbidden', { role: row.role, yours: principal.role });
-  }
-  const scope = scopeOf(row, c.req.method);
-  if (!hasScope(principal.scopes, scope)) throw new EinsoraError('scope_missing', { scope });
-  if (row.whole === true && !principal.is_whole) throw new EinsoraError('token_too_narrow');
+  judgePrincipal(principal, row, c.req.method);
   c.env.facts.log = c.env.facts.log.child({
     tenant: principal.tenant,
     subject: principal.user_name,

@@ -2,17 +2,36 @@
  * Under which host names this server answers: asked first, on the raw request, on every listener.
  *
  * Invariants: exactly one Host; only names that cannot be rebound by somebody else's DNS (localhost
- * and loopback literals) with our own port; all else gets 421 before anything is routed.
+ * and loopback literals, and `w-<id>.localhost`, one label deep and without a trailing dot) with
+ * our own port; all else gets 421 before anything is routed.
  */
 import type { IncomingMessage } from 'node:http';
+import { isId } from '../core/ids.ts';
 
-export function isOwnHost(request: IncomingMessage, port: number): boolean {
+/** Our own name, or the site of a workload; `host` is the Host header in lower case. */
+export type JudgedHost =
+  | { kind: 'own'; host: string }
+  | { kind: 'site'; host: string; workload_id: string };
+
+/** Null: a host that is nobody's here. */
+export function judgeHost(request: IncomingMessage, port: number): JudgedHost | null {
   const hosts = request.headersDistinct.host ?? [];
-  const [host] = hosts;
-  if (hosts.length !== 1 || host === undefined) return false;
-  const match = /^(localhost|127\.0\.0\.1|\[::1\])(?::(\d{1,5}))?$/i.exec(host);
-  if (match === null) return false;
-  return Number(match[2] ?? 80) === port && isOriginForm(request.url ?? '');
+  const [raw] = hosts;
+  if (hosts.length !== 1 || raw === undefined || !isOriginForm(request.url ?? '')) return null;
+  const host = raw.toLowerCase();
+  const match = /^([a-z0-9.-]+|\[::1\])(?::(\d{1,5}))?$/.exec(host);
+  if (match?.[1] === undefined || !isPort(match[2], port)) return null;
+  const [, name] = match;
+  if (name === 'localhost' || name === '127.0.0.1' || name === '[::1]')
+    return { kind: 'own', host };
+  const workload_id = /^w-([0-9a-z]{26})\.localhost$/.exec(name)?.[1];
+  if (workload_id === undefined || !isId(workload_id)) return null;
+  return { kind: 'site', host, workload_id };
+}
+
+/** `:04600` is no port: a browser's Origin would never be the same text. */
+function isPort(text: string | undefined, port: number): boolean {
+  return text === undefined ? port === 80 : text === String(port);
 }
 
 /** `GET http://other/` names a host of its own, past the Host header: not here. */

@@ -60,7 +60,8 @@ async function given(body: (served: Served) => Promise<void>, options: RigOption
   const gateway = createGateway({
     ...{ keyOf: nowhere, endpointsOf: nowhere, dial: nowhere, clock, log, region: 'local' },
   } as unknown as Parameters<typeof createGateway>[0]);
-  const listening = await listen(0, { api, gateway, clock, random, log });
+  const { sites, upgrades } = rig;
+  const listening = await listen(0, { api, gateway, sites, upgrades, clock, random, log });
   const clients: LiveClient[] = [];
   try {
     await body({

@@ -1,5 +1,6 @@
 /**
- * The listeners, and who answers what: gateway paths, pages, the API.
+ * The listeners, and who answers what: on our own host gateway paths, pages, the API and upgrades;
+ * on the hosts of workloads their sites.
  *
  * Invariants: loopback only, on 127.0.0.1 and ::1 at the same port (a taken port is fatal, so that
  * nobody else can sit on the other family; no IPv6 at all is only said); the host is judged first;
@@ -7,7 +8,9 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { getRequestListener } from '@hono/node-server';
+import type { Sites } from '../access/site.ts';
 import { EinsoraError } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
 import { gatewayPrefixes } from '../contract/routes.ts';
@@ -23,12 +26,15 @@ import type { Random } from '../lib/random.ts';
 import { clientRequestId } from './action.ts';
 import type { Api, RequestFacts } from './api.ts';
 import { hasBody, readBody } from './body.ts';
-import { isOwnHost } from './hosts.ts';
+import { judgeHost } from './hosts.ts';
 import { servePage } from './page.ts';
+import { isHandshake, refuseUpgrade, type Upgrades } from './upgrades.ts';
 
 export type ServerDeps = {
   api: Api;
   gateway: Gateway;
+  sites: Sites;
+  upgrades: Upgrades;
   clock: Clock;
   random: Random;
   log: Log;
@@ -40,6 +46,8 @@ const server_options = {
   headersTimeout: limits.request_headers_ms,
   maxHeaderSize: limits.header_bytes,
   keepAliveTimeout: 30_000,
+  // What asks for anything but a WebSocket is answered as if it had not asked: h2c above all.
+  shouldUpgradeCallback: isHandshake,
 };
 
 export type Listening = { port: number; ipv6: boolean; close(): Promise<void> };
@@ -57,10 +65,11 @@ export async function listen(port: number, deps: ServerDeps): Promise<Listening>
 
 async function listenOn(port: number, deps: ServerDeps): Promise<Listening> {
   const bound = { port };
-  const first = open(deps, bound);
+  const upgraded = new Set<Duplex>();
+  const first = open(deps, bound, upgraded);
   await bind(first, port, '127.0.0.1');
   bound.port = (first.address() as AddressInfo).port;
-  const second = open(deps, bound);
+  const second = open(deps, bound, upgraded);
   let ipv6 = true;
   try {
     await bind(second, bound.port, '::1');
@@ -75,7 +84,7 @@ async function listenOn(port: number, deps: ServerDeps): Promise<Listening> {
     port: bound.port,
     ipv6,
     async close() {
-      await Promise.all([shut(first), ipv6 ? shut(second) : undefined]);
+      await Promise.all([shut(first, upgraded), ipv6 ? shut(second, upgraded) : undefined]);
     },
   };
 }
@@ -83,15 +92,58 @@ async function listenOn(port: number, deps: ServerDeps): Promise<Listening> {
 type Facts = Required<RequestFacts>;
 type Serve = (request: IncomingMessage, response: ServerResponse, facts: Facts) => void;
 
-function open(deps: ServerDeps, bound: { port: number }): Server {
+function open(deps: ServerDeps, bound: { port: number }, upgraded: Set<Duplex>): Server {
+  const answerOwn = ownHost(deps);
+  const answer = (
+    request: IncomingMessage,
+    response: ServerResponse,
+    expects_continue: boolean,
+  ) => {
+    const request_id = makeId(deps.clock.now(), deps.random.bytes(10));
+    const judged = judgeHost(request, bound.port);
+    if (judged?.kind === 'site') {
+      const { workload_id, host } = judged;
+      const facts = { workload_id, host, request_id, expects_continue, log: deps.log };
+      return deps.sites.handle(request, response, facts);
+    }
+    if (expects_continue) response.writeContinue();
+    answerOwn(request, response, request_id, judged !== null);
+  };
+  const server = createServer(server_options, (request, response) =>
+    answer(request, response, false),
+  );
+  server.on('checkContinue', (request, response) => answer(request, response, true));
+  server.on('upgrade', (request, socket, head) => {
+    // Its end and its errors are watched from the first moment: nobody else may yet.
+    socket.on('error', () => socket.destroy());
+    upgraded.add(socket);
+    socket.once('close', () => upgraded.delete(socket));
+    const request_id = makeId(deps.clock.now(), deps.random.bytes(10));
+    const log = deps.log.child({ request_id });
+    const judged = judgeHost(request, bound.port);
+    if (judged === null) return refuseUpgrade(socket, new EinsoraError('wrong_host'), request_id);
+    const facts = { host: judged.host, request_id, log };
+    if (judged.kind === 'own') return deps.upgrades.handle(request, socket, head, facts);
+    const { workload_id } = judged;
+    deps.sites.upgrade(request, socket, head, { ...facts, workload_id, expects_continue: false });
+  });
+  return server;
+}
+
+/** Requests on our own host, or on none: numbered, logged, counted. */
+function ownHost(deps: ServerDeps) {
   let open_requests = 0;
   const serve = route(deps);
   const strangers = createLineCap({
     ...{ clock: deps.clock, log: deps.log },
     ...{ lines: limits.stranger_lines, window_ms: limits.stranger_lines_ms },
   });
-  return createServer(server_options, (request, response) => {
-    const request_id = makeId(deps.clock.now(), deps.random.bytes(10));
+  return (
+    request: IncomingMessage,
+    response: ServerResponse,
+    request_id: string,
+    is_own: boolean,
+  ) => {
     let counts = true;
     const uncount = () => {
       if (counts) open_requests -= 1;
@@ -117,14 +169,12 @@ function open(deps: ServerDeps, bound: { port: number }): Server {
       if (is_stranger && status >= 400 && !strangers.admits()) return;
       facts.log.info({ method, path, status, duration_ms, client_request_id }, 'request');
     });
-    if (!isOwnHost(request, bound.port)) {
-      return refuse(response, new EinsoraError('wrong_host'), request_id);
-    }
+    if (!is_own) return refuse(response, new EinsoraError('wrong_host'), request_id);
     if (open_requests > limits.requests_at_once) {
       return refuse(response, new EinsoraError('too_many_requests'), request_id);
     }
     serve(request, response, facts);
-  });
+  };
 }
 
 /** Gateway paths, then pages, then the API. */
@@ -191,9 +241,11 @@ function bind(server: Server, port: number, address: string): Promise<void> {
   });
 }
 
-function shut(server: Server): Promise<void> {
+/** Node forgets sockets that were upgraded: they are ended here. */
+function shut(server: Server, upgraded: Set<Duplex>): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve());
     server.closeAllConnections();
+    for (const socket of upgraded) socket.destroy();
   });
 }

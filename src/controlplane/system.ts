@@ -22,6 +22,7 @@ import { readIdentity } from '../store/accounts.ts';
 import { lockFolder } from '../store/sqlite.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { listRunningNames } from '../store/workloads.ts';
+import { openAccess } from './access.ts';
 import { startAccounting } from './accounting.ts';
 import { openActivityLog } from './activity.ts';
 import { createApi } from './api.ts';
@@ -142,6 +143,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const presence = createPresence(clock);
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
+  const cookieName = () => `einsora_session_${listening?.port ?? options.port}`;
   const models = openModels({ store, clock, log, secrets, places: options.sources });
   const sync = createSync({
     ...{ store, clock, log, presence, models: models.modelSync, written: changes.written },
@@ -178,11 +180,12 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     signIns: createSignIns({ store, clock, random, pepper: proofs.pepper }),
     backend: local.backend,
     gateway_url: () => `${url()}/v1`,
-    cookieName: () => `einsora_session_${listening?.port ?? options.port}`,
+    cookieName,
     origin: url,
     wakeController: () => controller.wake(),
     wakeAgents: () => sync.wake(),
   });
+  const access = openAccess({ store, clock, revocations, cookieName });
   const sealing = activity.start();
   const chores = startChores({ store, clock, log, revocations });
   async function stop(): Promise<void> {
@@ -195,7 +198,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     for (const chore of [...chores, sealing, accounting]) await chore.stop();
   }
   try {
-    listening = await listen(options.port, { api, gateway, clock, random, log });
+    listening = await listen(options.port, { api, gateway, ...access, clock, random, log });
     await proofs.writeOwnerToken(identity.user_id);
   } catch (error) {
     await stop();

@@ -50,7 +50,7 @@ export async function playCalls(
   const { api, clock, random } = rig;
   const lines: Parameters<typeof keepingLog>[0] = [];
   const listening = await listen(0, {
-    ...{ api, clock, random, log: keepingLog(lines) },
+    ...{ api, clock, random, log: keepingLog(lines), sites: rig.sites, upgrades: rig.upgrades },
     gateway: gateway_stub as never,
   });
   const url = `http://localhost:${listening.port}`;

@@ -34,7 +34,8 @@ export async function startRawServer(): Promise<RawServer> {
     dial: () => Promise.reject(new Error('nothing runs here')),
     ...{ clock, log, region: 'local' },
   });
-  const listening = await listen(0, { api, gateway, clock, random, log });
+  const { sites, upgrades } = rig;
+  const listening = await listen(0, { api, gateway, sites, upgrades, clock, random, log });
   return {
     ...{ port: listening.port, lines, rejections },
     async close() {

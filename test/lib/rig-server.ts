@@ -18,9 +18,9 @@ const no_gateway: Gateway = {
 
 /** Serves the rig on a free port. `gateway` answers the paths of the inference gateway. */
 export async function serveRig(rig: Rig, gateway: Gateway = no_gateway): Promise<RigServer> {
-  const { api, clock, random, log, apiDeps } = rig;
+  const { api, clock, random, log, apiDeps, sites, upgrades } = rig;
   const { data_dir } = apiDeps;
-  const listening = await listen(0, { api, gateway, clock, random, log });
+  const listening = await listen(0, { api, gateway, sites, upgrades, clock, random, log });
   const url = `http://127.0.0.1:${listening.port}`;
   const found = { url, pid: process.pid, version: '0.1.0' };
   writeFileSync(join(data_dir, 'control-plane.json'), JSON.stringify(found));

@@ -7,6 +7,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Sites } from '../../src/access/site.ts';
 import { createPresence, type Presence } from '../../src/backends/agent/presence.ts';
 import { createSync, type SyncHandler } from '../../src/backends/agent/sync.ts';
 import type { Role } from '../../src/contract/auth.ts';
@@ -22,9 +23,10 @@ import { type Controller, createController } from '../../src/controlplane/contro
 import { createLive } from '../../src/controlplane/live.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
+import { createUpgrades, type Upgrades } from '../../src/controlplane/upgrades.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { makeToken } from '../../src/core/token.ts';
-import type { WorkloadSpec } from '../../src/core/workload.ts';
+import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
 import { type Random, seededRandom } from '../../src/lib/random.ts';
 import { digest } from '../../src/lib/secret.ts';
@@ -165,6 +167,7 @@ export function endpointSpec(over: Partial<WorkloadSpec> = {}): WorkloadSpec {
     disk_bytes: 0,
     model: 'smollm2-135m',
     model_params: {},
+    ...no_extras,
     ...over,
   };
 }
@@ -197,6 +200,8 @@ export type Rig = {
   sync: SyncHandler;
   api: Api;
   apiDeps: ApiDeps;
+  upgrades: Upgrades;
+  sites: Sites;
   lines: LogLine[];
   log: Log;
   /** How often admission and agents were woken. */
@@ -219,6 +224,12 @@ const idle_backend: ApiDeps['backend'] = {
   files: async () => {
     throw new Error('nothing runs here');
   },
+};
+
+/** Nothing runs, so nothing has a site. */
+const no_sites: Sites = {
+  handle: (_, response) => void response.writeHead(404).end(),
+  upgrade: (_, socket) => void socket.destroy(),
 };
 
 export type RigOptions = {
@@ -278,6 +289,8 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   return {
     ...{ store, clock, random, ids, presence, sync, apiDeps, lines, log, woken },
     api: createApi(apiDeps),
+    upgrades: createUpgrades(apiDeps, {}),
+    sites: no_sites,
     token: operator.token,
     startController() {
       const placed = () => sync.wake();
