@@ -6,13 +6,19 @@
  * missing, its tests run and fail.
  */
 import { existsSync } from 'node:fs';
+import { createEngine } from '../../src/drivers/docker/engine.ts';
 import { detectCaps, readCapsSnapshot } from '../../src/drivers/native/cgroup.ts';
 import type { BwrapFinder } from '../../src/drivers/native/sandbox.ts';
+import { systemClock } from '../../src/lib/clock.ts';
 import { exec } from '../../src/lib/exec.ts';
 import { findProgram } from '../../src/lib/which.ts';
+import { staticBusybox } from './docker-images.ts';
 import { findPostgres } from './postgres.ts';
 
 export type Part = keyof typeof parts;
+
+/** Where the machine's Docker Engine listens. */
+export const docker_socket = '/var/run/docker.sock';
 
 /** Where Debian puts the browser. */
 export const chromium = '/usr/bin/chromium';
@@ -38,8 +44,15 @@ const parts = {
   tmpfs: async () => canMount(),
   chromium: async () => existsSync(chromium),
   postgres: async () => findPostgres() !== null && (await canBePlainUser()),
+  docker: async () => hasDocker(),
   bash: async () => findProgram('bash', process.env.PATH) !== null,
+  // OpenSSH's own clients.
+  ssh: async () => hasAll('ssh', 'scp', 'sftp', 'ssh-keygen'),
 } satisfies Record<string, () => Promise<boolean>>;
+
+function hasAll(...names: string[]): boolean {
+  return names.every((name) => findProgram(name, process.env.PATH) !== null);
+}
 
 async function hasPython(): Promise<boolean> {
   const asked = await exec('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))'], {
@@ -47,6 +60,17 @@ async function hasPython(): Promise<boolean> {
     timeout_ms: 10_000,
   });
   return asked.code === 0;
+}
+
+/** An engine that answers, and what the tests' images are made of. */
+async function hasDocker(): Promise<boolean> {
+  if (staticBusybox() === null || findProgram('docker', process.env.PATH) === null) return false;
+  return createEngine(docker_socket, systemClock)
+    .version()
+    .then(
+      () => true,
+      () => false,
+    );
 }
 
 /** Postgres refuses to run as root. */

@@ -1,0 +1,156 @@
+/**
+ * Images of the engine: found, or pulled, once for everybody who waits.
+ *
+ * Invariants: one pull for each image at a time; it goes on while anybody waits and is called off
+ * with the last one; what cannot succeed (no such image, a full disk) is not tried again; what was
+ * built here is never asked of a registry. A run gets the image by its id, so that a tag that moves
+ * meanwhile changes nothing.
+ */
+import type { Clock } from '../../lib/clock.ts';
+import { describeError } from '../../lib/log.ts';
+import type { DriverError } from '../driver.ts';
+import type { Engine } from './engine.ts';
+import { driverError, isStatus, oneLine, startFailed } from './engine-error.ts';
+import { isBuiltHere, pullTargetOf, registryOf } from './image-reference.ts';
+import { type OnPulled, type PullPatience, pullOnce } from './pull.ts';
+
+export type Image = { id: string; reference: string; digest: string | null };
+
+export type Images = {
+  /** Rejects with a DriverError. */
+  ensure(reference: string, signal: AbortSignal, onProgress?: OnPulled): Promise<Image>;
+};
+
+type Pull = {
+  done: Promise<void>;
+  stop: AbortController;
+  listeners: Set<OnPulled>;
+  waiting: number;
+};
+
+export function createImages(deps: {
+  engine: Engine;
+  clock: Clock;
+  patience: PullPatience;
+}): Images {
+  const { engine } = deps;
+  const pulls = new Map<string, Pull>();
+
+  function beginPull(reference: string): Pull {
+    const stop = new AbortController();
+    const listeners = new Set<OnPulled>();
+    const tell: OnPulled = (...bytes) => {
+      for (const listener of listeners) listener(...bytes);
+    };
+    const done = pullWithRetries(deps, reference, tell, stop.signal).finally(() => {
+      if (pulls.get(reference) === pull) pulls.delete(reference);
+    });
+    done.catch(() => {}); // whoever waits hears of it
+    const pull: Pull = { done, stop, listeners, waiting: 0 };
+    pulls.set(reference, pull);
+    return pull;
+  }
+
+  async function share(reference: string, signal: AbortSignal, listener: OnPulled): Promise<void> {
+    const pull = pulls.get(reference) ?? beginPull(reference);
+    pull.listeners.add(listener);
+    pull.waiting += 1;
+    try {
+      await Promise.race([pull.done, calledOff(signal)]);
+    } finally {
+      pull.listeners.delete(listener);
+      pull.waiting -= 1;
+      if (pull.waiting === 0) {
+        pull.stop.abort();
+        if (pulls.get(reference) === pull) pulls.delete(reference);
+      }
+    }
+  }
+
+  return {
+    async ensure(reference, signal, onProgress = () => {}) {
+      const found = await findImage(engine, reference);
+      if (found !== null) return found;
+      if (isBuiltHere(reference)) throw driverError('image_not_built', { image: reference });
+      await share(reference, signal, (...bytes) => onProgress(...bytes));
+      const pulled = await findImage(engine, reference);
+      if (pulled === null) throw startFailed(`${reference} was pulled and is not there`);
+      return pulled;
+    },
+  };
+}
+
+async function findImage(engine: Engine, reference: string): Promise<Image | null> {
+  try {
+    const path = `/images/${encodeURI(reference)}/json`;
+    const found = (await engine.json({ method: 'GET', path })) as {
+      Id?: string;
+      RepoDigests?: string[];
+    } | null;
+    if (typeof found?.Id !== 'string') return null;
+    const digest = found.RepoDigests?.[0]?.split('@')[1] ?? null;
+    return { id: found.Id, reference, digest };
+  } catch (error) {
+    if (isStatus(error, 404)) return null;
+    if (isStatus(error, 400)) throw refused(reference, error);
+    throw error;
+  }
+}
+
+async function pullWithRetries(
+  { engine, clock, patience }: { engine: Engine; clock: Clock; patience: PullPatience },
+  reference: string,
+  onProgress: OnPulled,
+  signal: AbortSignal,
+): Promise<void> {
+  const target = pullTargetOf(reference);
+  const { silence_ms, waits_ms } = patience;
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return await pullOnce({ engine, clock, silence_ms }, target, onProgress, signal);
+    } catch (error) {
+      if (signal.aborted) throw startFailed('it was called off', error);
+      const refusal = hopeless(reference, error);
+      if (refusal !== null) throw refusal;
+      const wait_ms = waits_ms[attempt];
+      if (wait_ms === undefined) throw pullFailed(reference, attempt + 1, error);
+      await clock.sleep(wait_ms, signal);
+    }
+  }
+}
+
+/** What another try would not change. */
+function hopeless(reference: string, error: unknown): DriverError | null {
+  const message = describeError(error);
+  if (/no space left on device/i.test(message)) {
+    return driverError('container_disk_full', { why: oneLine(message) }, error);
+  }
+  if (/no matching manifest|does not match the specified platform/i.test(message)) {
+    return refused(reference, error);
+  }
+  const is_missing =
+    isStatus(error, 404) ||
+    /not found|manifest unknown|does not exist|access denied|denied:|unauthorized/i.test(message);
+  if (is_missing) {
+    const details = { image: reference, registry: registryOf(reference) };
+    return driverError('image_not_found', details, error);
+  }
+  return isStatus(error, 400) ? refused(reference, error) : null;
+}
+
+function refused(image: string, error: unknown): DriverError {
+  return driverError('image_refused', { image, why: oneLine(describeError(error)) }, error);
+}
+
+function pullFailed(image: string, tries: number, error: unknown): DriverError {
+  const why = oneLine(describeError(error));
+  return driverError('image_pull_failed', { image, tries, why }, error);
+}
+
+function calledOff(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const refuse = () => reject(startFailed('it was called off'));
+    if (signal.aborted) refuse();
+    else signal.addEventListener('abort', refuse, { once: true });
+  });
+}
