@@ -8,6 +8,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
+import type { Readable, Writable } from 'node:stream';
 import { type Clock, systemClock } from './clock.ts';
 
 export type ExecOptions = {
@@ -99,6 +100,36 @@ export function spawnChild(
     env: options.env as Record<string, string>,
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
   });
+}
+
+export type ProgramEnd = { code: number | null; signal: string | null };
+
+/** A program whose streams are in our hands. */
+export type Spawned = {
+  pid: number;
+  stdin: Writable;
+  stdout: Readable;
+  stderr: Readable | null;
+  /** How it ended, perhaps before the rest of its output was read. Never rejects. */
+  exited: Promise<ProgramEnd>;
+};
+
+/**
+ * Starts a program on these three descriptors, in a session of its own. Throws where it cannot be
+ * started.
+ */
+export function spawnOn(
+  command: string,
+  args: string[],
+  options: DetachedOptions & { stdio: [number, number, number] },
+): Pick<Spawned, 'pid' | 'exited'> {
+  const child = spawn(command, args, { detached: true, ...options });
+  const exited = new Promise<ProgramEnd>((resolve) => {
+    child.once('error', () => resolve({ code: 127, signal: null }));
+    child.once('exit', (code, signal) => resolve({ code, signal }));
+  });
+  if (child.pid === undefined) throw new Error(`${command} could not be started`);
+  return { pid: child.pid, exited };
 }
 
 /** Signals a process group; one that is gone already is no error. */
