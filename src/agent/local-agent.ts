@@ -6,12 +6,14 @@
  * agent keeps on disk lies below the data folder and is adopted at the next start.
  */
 import { readFileSync } from 'node:fs';
-import { hostname } from 'node:os';
+import { homedir, hostname } from 'node:os';
 import { join } from 'node:path';
 import { EinsoraError } from '../contract/errors.ts';
 import { sentenceOf } from '../core/reasons.ts';
 import { type RunKey, runName } from '../core/run.ts';
 import { createBwrapFinder } from '../drivers/bwrap.ts';
+import { createDockerDriver } from '../drivers/docker/docker.ts';
+import { engineSocket } from '../drivers/docker/place.ts';
 import type { Driver, DriverProbe } from '../drivers/driver.ts';
 import { createNativeDriver } from '../drivers/native/native.ts';
 import type { BwrapFinder } from '../drivers/native/sandbox.ts';
@@ -22,13 +24,17 @@ import { describeError, type Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
 import type { ExecAsk } from '../lib/session.ts';
 import type { Sources } from '../models/source-plan.ts';
+import { createJupyter } from '../runtimes/jupyter.ts';
 import { createLlamaCpp } from '../runtimes/llama-cpp.ts';
 import { createAgent, type Transport } from './agent.ts';
-import { createEndpointWork, patience } from './endpoint-run.ts';
+import { createEndpointWork } from './endpoint-run.ts';
+import { createInstanceWork } from './instance-run.ts';
 import { takeInventory } from './inventory/inventory.ts';
 import type { Offer } from './inventory/offer.ts';
 import { openJournal } from './journal.ts';
 import { openLocalModels } from './local-models.ts';
+import { createNotebookWork } from './notebook-run.ts';
+import { patience } from './run-watch.ts';
 
 export type LocalAgentOptions = {
   data_dir: string;
@@ -87,14 +93,15 @@ export function startLocalAgent(options: LocalAgentOptions) {
   const agent = createAgent({
     transport,
     drivers: here,
-    endpoint: createEndpointWork({
-      bwrap,
-      runtime: createLlamaCpp(tools),
-      resolveModel: (model, onProgress, signal, run) =>
-        models.resolveForRun(run, model, onProgress, signal),
-      clock,
-      patience,
-    }),
+    works: {
+      endpoint: createEndpointWork({
+        ...{ bwrap, clock, patience, runtime: createLlamaCpp(tools) },
+        resolveModel: (model, onProgress, signal, run) =>
+          models.resolveForRun(run, model, onProgress, signal),
+      }),
+      notebook: createNotebookWork({ bwrap, clock, patience, jupyter: createJupyter(tools) }),
+      instance: createInstanceWork({ clock, patience }),
+    },
     journal,
     inventory,
     models,
@@ -115,6 +122,11 @@ function openDrivers(options: LocalAgentOptions, bwrap: BwrapFinder): Map<string
     const native = { folder, workspaces, install_id: machine_id, bwrap, clock, random, log };
     here.set('linux-native', createNativeDriver(native));
   }
+  // Also without an engine: one may be installed while this runs, and what ran in it is not gone.
+  const socket_path = engineSocket({ home: homedir(), uid: process.getuid?.() ?? 0 });
+  const folder = join(data_dir, 'containers');
+  const docker = { folder, install_id: machine_id, socket_path, fence: null, clock, random, log };
+  here.set('docker', createDockerDriver(docker));
   return here;
 }
 

@@ -8,7 +8,7 @@
  */
 import { accessSync, constants, existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { hostname, tmpdir } from 'node:os';
+import { homedir, hostname, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { exec } from '../lib/exec.ts';
 import { freeBytes } from '../lib/files.ts';
@@ -99,14 +99,18 @@ async function lookAround(context: Context): Promise<DoctorFacts> {
  */
 async function lookAtMachine({ config, io }: Context, scratch: string) {
   const { clock, random } = io;
-  const [{ takeInventory }, { createNativeDriver }, registry, { createBwrapFinder }, llama] =
+  const [{ takeInventory }, { createNativeDriver }, { createDockerDriver }, { engineSocket }] =
     await Promise.all([
       import('../agent/inventory/inventory.ts'),
       import('../drivers/native/native.ts'),
-      import('../drivers/registry.ts'),
-      import('../drivers/bwrap.ts'),
-      import('../runtimes/llama-cpp.ts'),
+      import('../drivers/docker/docker.ts'),
+      import('../drivers/docker/place.ts'),
     ]);
+  const [registry, { createBwrapFinder }, llama] = await Promise.all([
+    import('../drivers/registry.ts'),
+    import('../drivers/bwrap.ts'),
+    import('../runtimes/llama-cpp.ts'),
+  ]);
   const tools = {
     tools_folder: join(config.cache_dir, 'tools'),
     platform: `${process.platform}-${process.arch}`,
@@ -124,6 +128,10 @@ async function lookAtMachine({ config, io }: Context, scratch: string) {
     const options = { folder, workspaces, install_id: 'doctor', ...parts };
     probes.push(await createNativeDriver(options).probe());
   }
+  const socket_path = engineSocket({ home: homedir(), uid: process.getuid?.() ?? 0 });
+  const docker = { folder: join(scratch, 'containers'), install_id: 'doctor', socket_path };
+  const given = { fence: null, clock, random, log: silentLog };
+  probes.push(await createDockerDriver({ ...docker, ...given }).probe());
   const [inventory, engine] = await Promise.all([
     takeInventory({
       ...{ probes, exec, clock, host_name: hostname() },

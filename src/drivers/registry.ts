@@ -5,6 +5,7 @@
  */
 import { sentenceOf } from '../core/reasons.ts';
 import type { DriverName } from '../core/trust.ts';
+import { createDockerDriver, type DockerOptions } from './docker/docker.ts';
 import type { Driver, DriverProbe } from './driver.ts';
 import { createNativeDriver, type NativeOptions } from './native/native.ts';
 import { createSimDriver, type SimOptions } from './sim.ts';
@@ -18,7 +19,7 @@ type Entry<Options> = {
 export const drivers = {
   'linux-native': { platform: 'linux', create: createNativeDriver } as Entry<NativeOptions>,
   sim: { platform: null, create: createSimDriver } as Entry<SimOptions>,
-  docker: { platform: null, create: null },
+  docker: { platform: null, create: createDockerDriver } as Entry<DockerOptions>,
   libvirt: { platform: 'linux', create: null },
   'macos-native': { platform: 'darwin', create: null },
   'macos-vz': { platform: 'darwin', create: null },

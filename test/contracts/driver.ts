@@ -130,7 +130,7 @@ const startTests: [string, Body][] = [
   [
     'a start that cannot be done says why and leaves nothing',
     async ({ driver, serving }) => {
-      const wrong = { ...serving(newRun()), argv: [] };
+      const wrong = { ...serving(newRun()), argv: [], image: null };
       await assert.rejects(
         driver.start(wrong, never),
         (error) => error instanceof DriverError && error.code === 'start_failed',

@@ -5,8 +5,9 @@ import { createServer as createRawServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { socketPaths } from '../../drivers/docker/place.ts';
 import { type Clock, systemClock } from '../../lib/clock.ts';
-import { askEngine, judgeDocker, socketPaths } from './docker.ts';
+import { askEngine, judgeDocker } from './docker.ts';
 import { debian } from './fixture-machine.ts';
 
 const path = '/var/run/docker.sock';

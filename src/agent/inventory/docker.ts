@@ -6,7 +6,7 @@
  */
 import { statSync } from 'node:fs';
 import { request } from 'node:http';
-import { join } from 'node:path';
+import { socketPaths } from '../../drivers/docker/place.ts';
 import type { Finding } from '../../drivers/driver.ts';
 import { type Clock, withDeadline } from '../../lib/clock.ts';
 import { isErrno } from '../../lib/files.ts';
@@ -47,16 +47,6 @@ export async function lookForDocker(
   }
   const version = /version ([\w.+-]+)/.exec(client.stdout)?.[1] ?? 'of unknown version';
   return judgeDocker({ here, client: client.code === 0 ? version : null, socket: best });
-}
-
-/** The system's engine first, then one of this user's own (rootless, Docker Desktop, Colima). */
-export function socketPaths({ home, uid }: { home: string; uid: number }): string[] {
-  return [
-    '/var/run/docker.sock',
-    `/run/user/${uid}/docker.sock`,
-    join(home, '.docker/run/docker.sock'),
-    join(home, '.colima/default/docker.sock'),
-  ];
 }
 
 export function judgeDocker({ here, client, socket }: DockerSnapshot): Finding {

@@ -122,8 +122,10 @@ async function observe(context: Context): Promise<Observation[]> {
   try {
     here = await context.watch.all();
   } catch (error) {
-    log.warn({ error: describeError(error) }, 'the Docker Engine could not be asked for its runs');
-    return listRunFolders(folder, install_id).map(({ at, labels }) => kept(at, labels));
+    const runs = listRunFolders(folder, install_id);
+    const fields = { error: describeError(error), runs: runs.length };
+    if (runs.length > 0) log.warn(fields, 'the Docker Engine could not be asked for its runs');
+    return runs.map(({ at, labels }) => kept(at, labels));
   }
   const seen = await Promise.all(here.map((one) => observeOne(context, one)));
   const names = new Set(here.map(({ labels }) => runName(labels.run)));

@@ -48,7 +48,7 @@ export function judge(container: Container, facts: ProcessFacts): Judgement {
     case 'dead':
     case 'exited':
       if (facts.is_alive === true) {
-        const why = `the engine shows it as ${status}, and its process ${container.pid} is there`;
+        const why = `the engine shows it as ${status}, and processes of it are there`;
         return { state: 'unknown', started_at, why };
       }
       return { state: 'exited', exit: exitOfContainer(container, facts.oom_kills), started_at };

@@ -23,6 +23,7 @@ export type PullPatience = {
 export const pull_patience: PullPatience = { silence_ms: 90_000, waits_ms: [1000, 5000] };
 
 const line_limit = 256 * 1024;
+const told_limit = 100_000;
 
 type Line = {
   id?: string;
@@ -48,19 +49,29 @@ export async function pullOnce(
     answer.destroy(new EngineDown('silent', why)),
   );
   try {
-    let last = '';
+    const told = new Set<string>();
+    let is_done = false;
     for await (const line of linesOf(answer)) {
       if (line.error !== undefined) throw new EngineRefusal(500, line.error);
-      // The same line again is no progress.
-      const text = JSON.stringify(line);
-      if (text !== last) watchdog.feed();
-      last = text;
+      if (isProgress(told, line)) watchdog.feed();
+      is_done ||= line.status?.startsWith('Status: ') === true;
       note(layers, line, onProgress);
     }
+    if (!is_done) throw new EngineDown('broken', 'the pull broke off before its end');
   } finally {
     watchdog.end();
     answer.destroy();
   }
+}
+
+/** What was not told before. An engine that counts down to its own next try gets no further. */
+function isProgress(told: Set<string>, { id, status = '', progressDetail }: Line): boolean {
+  if (/^(Retrying|Waiting)/.test(status)) return false;
+  const text = `${id} ${status} ${progressDetail?.current ?? ''}`;
+  if (told.has(text)) return false;
+  if (told.size > told_limit) told.clear();
+  told.add(text);
+  return true;
 }
 
 function note(

@@ -13,7 +13,7 @@ import { type Container, inspectContainer, removeContainer } from './container.t
 import type { Engine } from './engine.ts';
 import { driverError, isStatus, oneLine } from './engine-error.ts';
 import type { OutputPuller } from './output.ts';
-import { containerPids } from './processes.ts';
+import { containerPids, signalPid } from './processes.ts';
 import { type RunFolder, writeEnd } from './run-folder.ts';
 import type { Watch } from './watch.ts';
 
@@ -99,7 +99,8 @@ async function force(
       return { exit: unseen, started_at };
     }
     if (!is_killed) {
-      await signal(engine, container, 'SIGKILL');
+      if (isAlive(container)) await signal(engine, container, 'SIGKILL');
+      else for (const pid of containerPids(container.id)) signalPid(pid, 'SIGKILL');
       is_killed = true;
       await untilEnded(deps, id, kill_patience_ms);
       continue;

@@ -18,7 +18,7 @@ import {
 } from './container.ts';
 import type { Engine } from './engine.ts';
 import { type Judgement, judge } from './judge.ts';
-import { isOfContainer, oomKillsOf, seesProcesses } from './processes.ts';
+import { containerPids, isOfContainer, oomKillsOf, seesProcesses } from './processes.ts';
 
 export type Watched = { container: Container; labels: RunLabels; judgement: Judgement };
 
@@ -123,13 +123,22 @@ async function look(
     ended: null,
   };
   known.set(id, entry);
-  const is_alive = local && pid > 0 ? isOfContainer(pid, id) : null;
+  const is_alive = local ? hasProcess(container, pid) : null;
   if (container.exit_code === killed_code && entry.oom_kills === 0 && !container.is_oom_killed) {
     entry.oom_kills = await toldKills(engine, container, clock);
   }
   const judgement = judge(container, { is_alive, oom_kills: entry.oom_kills });
   if (judgement.state === 'exited') entry.ended = judgement;
   return judgement;
+}
+
+/**
+ * After trouble with the engine a container may be shown as ended while its processes go on, so of
+ * one that has ended all are looked for.
+ */
+function hasProcess({ id, status }: Container, pid: number): boolean | null {
+  if (status === 'running' || status === 'paused') return pid > 0 ? isOfContainer(pid, id) : null;
+  return status === 'created' ? null : containerPids(id).length > 0;
 }
 
 /** Kills for lack of memory that the engine still remembers. None where it cannot say. */
