@@ -17,7 +17,7 @@
  * - Nothing foreign (another install's) is ever listed or touched.
  */
 import type { Duplex } from 'node:stream';
-import type { ReasonCode } from '../core/reasons.ts';
+import type { Details, ReasonCode } from '../core/reasons.ts';
 import type { RunExit, RunKey } from '../core/run.ts';
 import type { DriverName } from '../core/trust.ts';
 import type { ExecAsk, ExecSession, RunFiles } from '../lib/session.ts';
@@ -131,6 +131,15 @@ export type Driver = {
   stats(run: RunKey): Promise<RunStats>;
   exec(run: RunKey, ask: ExecAsk, signal: AbortSignal): Promise<ExecSession>;
   files(run: RunKey): Promise<RunFiles>;
+  /**
+   * Brings an image that a later `start` will find, telling bytes done and in all; resolves with
+   * what it is for people. Left out by drivers that run no images.
+   */
+  bring?(
+    image: string,
+    onProgress: (done_bytes: number, total_bytes: number) => void,
+    signal: AbortSignal,
+  ): Promise<string>;
   /** Ends what the workload keeps here. Nothing kept is no error; a run of it that is here is one. */
   erase(workload_id: string): Promise<void>;
 };
@@ -141,9 +150,12 @@ export type LogChunk = { text: string; next_offset: number; end: boolean };
 /** A start, dial or stop that could not be done, with its reason from the table. */
 export class DriverError extends Error {
   readonly code: ReasonCode;
-  constructor(code: ReasonCode, message: string, cause?: unknown) {
+  /** What fills the code's sentence in, where it is known apart from the message. */
+  readonly details: Details;
+  constructor(code: ReasonCode, message: string, cause?: unknown, details: Details = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.code = code;
+    this.details = details;
   }
 }
 
