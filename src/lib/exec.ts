@@ -132,6 +132,21 @@ export function spawnOn(
   return { pid: child.pid, exited };
 }
 
+/**
+ * Starts a client whose streams the caller speaks to, over what Node calls pipes: programs beside a
+ * run get real ones (lib/pipes.ts). Throws where it cannot be started.
+ */
+export function spawnPiped(command: string, args: string[], options: DetachedOptions): Spawned {
+  const child = spawn(command, args, { stdio: 'pipe', detached: true, ...options });
+  const exited = new Promise<ProgramEnd>((resolve) => {
+    child.once('error', () => resolve({ code: 127, signal: null }));
+    child.once('exit', (code, signal) => resolve({ code, signal }));
+  });
+  if (child.pid === undefined) throw new Error(`${command} could not be started`);
+  child.stdin.on('error', () => {}); // it ended without reading all: its own choice
+  return { pid: child.pid, stdin: child.stdin, stdout: child.stdout, stderr: child.stderr, exited };
+}
+
 /** Signals a process group; one that is gone already is no error. */
 export function killGroup(pid: number | undefined, signal: NodeJS.Signals): void {
   if (pid === undefined) return;

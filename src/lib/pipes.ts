@@ -2,8 +2,9 @@
  * Pipes for a program's standard streams.
  *
  * Invariants: they are pipes as a shell makes them, not the sockets that Node gives to a child: a
- * program may open /dev/stdin, /dev/stdout and /dev/stderr, which for a socket fails. No name stays
- * in `folder`; the ends of the program block, ours do not.
+ * program may open /dev/stdout and /dev/stderr, which for a socket fails. (/dev/stdin too, but only
+ * until it is closed here: named pipes wait for a writer.) No name stays in `folder`; the ends of
+ * the program block, ours do not.
  */
 import { closeSync, constants, openSync, rmSync } from 'node:fs';
 import { Socket } from 'node:net';
@@ -60,7 +61,7 @@ export async function openPipes(folder: string, tag: string): Promise<Pipes> {
 }
 
 /** Starts a program on pipes, in a session of its own. Rejects where it cannot be started. */
-export async function spawnPiped(
+export async function spawnOnPipes(
   command: string,
   args: string[],
   options: DetachedOptions & { folder: string; tag: string },

@@ -1,82 +1,72 @@
 /**
- * Pseudo-terminals: a program started in one of its own.
+ * Pseudo-terminals: a program started on one of its own.
  *
- * Invariants: the program leads a new session whose terminal it is; output is never dropped: after
- * the program's end the rest is read, however slowly; the descriptor is closed with the stream.
- * The binding is loaded by the first use alone (ADR-0046).
+ * Invariants: output is never dropped: after the program's end the rest is read, however slowly;
+ * descriptors are closed with the streams. The binding is loaded by the first use alone (ADR-0046).
  */
+import { closeSync, constants, openSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { PassThrough, type Readable, Writable } from 'node:stream';
 import { ReadStream } from 'node:tty';
-import { type ProgramEnd, type Spawned, signalName } from './exec.ts';
+import { type DetachedOptions, type Spawned, spawnOn } from './exec.ts';
 import { isErrno } from './files.ts';
 
 export type TerminalSize = { columns: number; rows: number };
 
-export type InTerminal = Spawned & { stderr: null; resize(size: TerminalSize): void };
+export type OnTerminal = Spawned & { stderr: null; resize(size: TerminalSize): void };
 
 /** Of the pinned package: what its prebuilt binding offers. */
 type Binding = {
-  fork(
-    file: string,
-    args: string[],
-    env: string[],
-    cwd: string,
-    columns: number,
-    rows: number,
-    uid: number,
-    gid: number,
-    utf8: boolean,
-    helper: string,
-    ended: (code: number, signal: number) => void,
-  ): { fd: number; pid: number };
+  open(columns: number, rows: number): { master: number; slave: number; pty: string };
   resize(fd: number, columns: number, rows: number): void;
 };
 
 const largest_side = 4096;
-let loaded: { binding: Binding; helper: string } | null = null;
+let loaded: Binding | null = null;
 
-function load(): { binding: Binding; helper: string } {
-  if (loaded !== null) return loaded;
+function load(): Binding {
   const inside = createRequire(createRequire(import.meta.url).resolve('@lydell/node-pty'));
-  const build = `@lydell/node-pty-${process.platform}-${process.arch}`;
-  const binding = inside(`${build}/pty.node`) as Binding;
-  const helper = process.platform === 'darwin' ? inside.resolve(`${build}/spawn-helper`) : '';
-  loaded = { binding, helper };
+  loaded ??= inside(`@lydell/node-pty-${process.platform}-${process.arch}/pty.node`) as Binding;
   return loaded;
 }
 
-/** Starts a program in a terminal of its own. Throws where this machine has none to give. */
-export function spawnInTerminal(
+/**
+ * Starts a program on a new terminal. It becomes the terminal of a session only by a program that
+ * asks for it, such as `setsid --ctty`: so one that only leads into a sandbox is not hit by what is
+ * typed. Throws where this machine has no terminals to give.
+ */
+export function spawnOnTerminal(
   command: string,
   args: string[],
-  options: { env: Record<string, string>; cwd: string; size: TerminalSize },
-): InTerminal {
-  const { binding, helper } = load();
+  options: DetachedOptions & { size: TerminalSize },
+): OnTerminal {
+  const binding = load();
   const { columns, rows } = bounded(options.size);
-  const env = Object.entries(options.env).map(([name, value]) => `${name}=${value}`);
-  let settle: (end: ProgramEnd) => void = () => {};
-  const exited = new Promise<ProgramEnd>((resolve) => {
-    settle = resolve;
-  });
-  const { fd, pid } = binding.fork(
-    ...([command, args, env, options.cwd, columns, rows] as const),
-    ...([-1, -1, true, helper] as const),
-    (code, signal) =>
-      settle(signal > 0 ? { code: null, signal: signalName(signal) } : { code, signal: null }),
-  );
-  const master = new ReadStream(fd);
+  const opened = binding.open(columns, rows);
+  // The binding's own end would not wait for what is typed, as programs expect it.
+  const slave = openSync(opened.pty, constants.O_RDWR | constants.O_NOCTTY);
+  closeSync(opened.slave);
+  const master = new ReadStream(opened.master);
   let is_open = true;
   master.once('close', () => {
     is_open = false;
   });
-  return {
-    ...{ pid, exited, stdin: typed(master), stdout: shown(master), stderr: null },
-    resize(size) {
-      const to = bounded(size);
-      if (is_open) binding.resize(fd, to.columns, to.rows);
-    },
-  };
+  try {
+    const { env, cwd } = options;
+    const started = spawnOn(command, args, { env, cwd, stdio: [slave, slave, slave] });
+    return {
+      ...{ ...started, stdin: typed(master), stdout: shown(master), stderr: null },
+      resize(size) {
+        const to = bounded(size);
+        if (is_open) binding.resize(opened.master, to.columns, to.rows);
+      },
+    };
+  } catch (error) {
+    master.destroy();
+    throw error;
+  } finally {
+    closeSync(slave);
+  }
 }
 
 /** What is shown. It ends where Linux answers EIO: nobody has the terminal open any more. */
