@@ -13,6 +13,7 @@ import type { Sender } from './transport.ts';
 export const window_bytes = 1024 * 1024;
 export const packet_bytes = 32 * 1024;
 const adjust_bytes = window_bytes / 2;
+const small_bytes = 4096;
 /** RFC 4254, 5.2: windows end there, and that is how standard error is told apart. */
 const largest_window = 0xffffffff;
 const stderr_type = 1;
@@ -56,7 +57,12 @@ export class SshChannel implements Channel {
   #in_window = window_bytes;
   #output: 'open' | 'ended' | 'closed' = 'open';
   #is_closed_there = false;
+  /** What came and is not wanted yet. */
+  readonly #waiting: Buffer[] = [];
+  #waiting_bytes = 0;
+  #is_wanted = false;
   #is_input_over = false;
+  #is_end_told = false;
   #widened = Promise.withResolvers<void>();
 
   constructor(
@@ -69,7 +75,13 @@ export class SshChannel implements Channel {
     this.#remote = peer.sender;
     this.#out_window = peer.window;
     this.#piece_bytes = Math.min(peer.packetSize, packet_bytes);
-    this.input = new Readable({ highWaterMark: 64 * 1024, read: () => this.#giveBack() });
+    this.input = new Readable({
+      highWaterMark: packet_bytes,
+      read: () => {
+        this.#is_wanted = true;
+        this.#feed();
+      },
+    });
     this.input.on('error', () => {});
   }
 
@@ -142,7 +154,9 @@ export class SshChannel implements Channel {
   received(data: Buffer): boolean {
     if (data.length > this.#in_window) return false;
     this.#in_window -= data.length;
-    if (this.#takesInput()) this.input.push(data);
+    if (this.#is_input_over || this.input.destroyed) return true;
+    this.#keep(data);
+    this.#feed();
     return true;
   }
 
@@ -154,8 +168,9 @@ export class SshChannel implements Channel {
 
   /** From the client: it sends nothing more. */
   ended(): void {
-    if (this.#takesInput()) this.input.push(null);
+    if (this.#is_input_over) return;
     this.#is_input_over = true;
+    this.#feed();
   }
 
   closedByClient(): void {
@@ -172,14 +187,31 @@ export class SshChannel implements Channel {
     this.#settle();
   }
 
-  #takesInput(): boolean {
-    return this.#output !== 'closed' && !this.#is_input_over && !this.input.destroyed;
+  /** Small pieces in one: a million of one byte each must not cost a hundred times as much. */
+  #keep(data: Buffer): void {
+    const last = this.#waiting.at(-1);
+    this.#waiting_bytes += data.length;
+    if (last === undefined || last.length + data.length > small_bytes) this.#waiting.push(data);
+    else this.#waiting[this.#waiting.length - 1] = Buffer.concat([last, data]);
   }
 
-  /** Whoever reads made room: the client may fill it. */
-  #giveBack(): void {
-    const room = window_bytes - this.#in_window - this.input.readableLength;
-    if (room < adjust_bytes || !this.#takesInput()) return;
+  /** Hands on what is wanted; by as much the client may send again. */
+  #feed(): void {
+    const { input } = this;
+    while (this.#is_wanted && !input.destroyed) {
+      const data = this.#waiting.shift();
+      if (data === undefined) break;
+      this.#waiting_bytes -= data.length;
+      this.#is_wanted = input.push(data);
+    }
+    if (this.#is_input_over) {
+      const is_empty = this.#waiting.length === 0 && !input.destroyed;
+      if (is_empty && !this.#is_end_told) input.push(null);
+      this.#is_end_told ||= is_empty;
+      return;
+    }
+    const room = window_bytes - this.#in_window - this.#waiting_bytes;
+    if (room < adjust_bytes || this.#output === 'closed') return;
     this.#in_window += room;
     this.#line.send.channelWindowAdjust(this.#remote, room);
   }
@@ -191,8 +223,7 @@ export class SshChannel implements Channel {
 
   #settle(): void {
     this.#wake();
-    if (!this.#is_input_over && !this.input.destroyed) this.input.push(null);
-    this.#is_input_over = true;
+    this.ended();
     this.#over.resolve();
     if (this.#is_closed_there) this.#line.freed(this.#id);
   }

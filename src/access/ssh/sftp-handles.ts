@@ -5,7 +5,7 @@
  * not before: cut off, the old one stays. Reading anywhere is possible, and fast from front to back;
  * writing goes from front to back, and what a client skips is as the old file has it.
  */
-import { PassThrough, type Readable } from 'node:stream';
+import { PassThrough, type Readable, type Writable } from 'node:stream';
 import type { FileFacts, RunFiles } from '../../lib/session.ts';
 import { Malformed } from './sftp-wire.ts';
 
@@ -89,9 +89,7 @@ export function writeHandle(
     if (failure !== null) throw failure;
     at += data.length;
     if (content.write(data) || data.length === 0) return;
-    await new Promise<void>((resolve) => {
-      content.once('drain', resolve).once('close', resolve);
-    });
+    await roomIn(content);
     if (failure !== null) throw failure;
   }
 
@@ -146,6 +144,16 @@ export function writeHandle(
 
 /** Nothing that nobody sent is written beyond so much. */
 const gap_bytes = 1024 * 1024 * 1024;
+
+function roomIn(stream: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      stream.off('drain', done).off('close', done);
+      resolve();
+    };
+    stream.on('drain', done).on('close', done);
+  });
+}
 
 type Taker = { take(length: number): Promise<Buffer>; stop(): void };
 

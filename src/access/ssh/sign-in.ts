@@ -41,12 +41,14 @@ export function createSignIn(
     const known = keys?.find((one) => isSameKey(one, keyAlgo, key));
     // RSA without a hash by name would be signed with SHA-1.
     const is_sound = keyAlgo !== 'ssh-rsa' || hashAlgo !== undefined;
-    if (known === undefined || !is_sound) return refuse();
-    if (tried.signature !== undefined) return isSignedBy(known, tried) ? accept() : refuse();
-    const algorithm = hashAlgo === undefined ? keyAlgo : `rsa-sha2-${hashAlgo.slice(3)}`;
-    send.authPKOK(algorithm, key);
-    // Asking costs us something too.
-    tries += 0.5;
+    if (known === undefined || !is_sound) refuse();
+    else if (tried.signature === undefined) {
+      const algorithm = hashAlgo === undefined ? keyAlgo : `rsa-sha2-${hashAlgo.slice(3)}`;
+      send.authPKOK(algorithm, key);
+      // Asking costs us something too.
+      tries += 0.5;
+    } else if (isSignedBy(known, tried)) accept();
+    else refuse();
   }
 
   return {

@@ -51,10 +51,14 @@ declare module 'ssh2/lib/protocol/Protocol.js' {
 }
 
 declare module 'ssh2/lib/protocol/crypto.js' {
-  /** Resolves when ciphers can be used. */
-  export const init: Promise<void>;
+  const crypto: {
+    /** Resolves when ciphers can be used. */
+    readonly init: Promise<void>;
+  };
+  export = crypto;
 }
 
 declare module 'ssh2/lib/protocol/keyParser.js' {
-  export function parseKey(data: string): import('ssh2').ParsedKey | Error;
+  const parser: { parseKey(data: string): import('ssh2').ParsedKey | Error };
+  export = parser;
 }

@@ -8,8 +8,8 @@
  */
 import { sign } from 'node:crypto';
 import type { Duplex } from 'node:stream';
-import { init } from 'ssh2/lib/protocol/crypto.js';
-import { parseKey } from 'ssh2/lib/protocol/keyParser.js';
+import ciphers from 'ssh2/lib/protocol/crypto.js';
+import keys from 'ssh2/lib/protocol/keyParser.js';
 import Protocol from 'ssh2/lib/protocol/Protocol.js';
 import type { AuthorizedKey } from '../../core/ssh-key.ts';
 import type { HostKey } from './host-key.ts';
@@ -105,7 +105,7 @@ export function createTransport(options: TransportOptions): Transport {
     send: protocol,
     isCongested: () => socket.writableNeedDrain || protocol._kexinit !== undefined,
     async start() {
-      await init;
+      await ciphers.init;
       protocol.start();
       socket.on('drain', () => {
         socket.resume();
@@ -163,6 +163,6 @@ function signer(key: HostKey) {
 export function isSignedBy(key: AuthorizedKey, tried: PublicKeyTry): boolean {
   const { blob, signature, hashAlgo } = tried;
   if (blob === undefined || signature === undefined) return false;
-  const parsed = parseKey(`${key.type} ${Buffer.from(key.blob).toString('base64')}`);
+  const parsed = keys.parseKey(`${key.type} ${Buffer.from(key.blob).toString('base64')}`);
   return !(parsed instanceof Error) && parsed.verify(blob, signature, hashAlgo) === true;
 }
