@@ -128,18 +128,14 @@ export type Driver = {
    */
   logs(run: RunKey, offset: number, limit: number): Promise<LogChunk>;
   dial(run: RunKey, port_name: string): Promise<Duplex>;
+  /**
+   * A stream to a TCP port that a program of the run has open inside, or rejects: never to a port of
+   * the machine or of another run.
+   */
+  connect(run: RunKey, tcp_port: number): Promise<Duplex>;
   stats(run: RunKey): Promise<RunStats>;
   exec(run: RunKey, ask: ExecAsk, signal: AbortSignal): Promise<ExecSession>;
   files(run: RunKey): Promise<RunFiles>;
-  /**
-   * Brings an image that a later `start` will find, telling bytes done and in all; resolves with
-   * what it is for people. Left out by drivers that run no images.
-   */
-  bring?(
-    image: string,
-    onProgress: (done_bytes: number, total_bytes: number) => void,
-    signal: AbortSignal,
-  ): Promise<string>;
   /** Ends what the workload keeps here. Nothing kept is no error; a run of it that is here is one. */
   erase(workload_id: string): Promise<void>;
 };
@@ -160,11 +156,14 @@ export class DriverError extends Error {
 }
 
 /** Abilities that a driver lacks: each says so. */
-export function cannotYet(driver: DriverName): Pick<Driver, 'exec' | 'files' | 'erase'> {
+export function cannotYet(
+  driver: DriverName,
+): Pick<Driver, 'exec' | 'files' | 'connect' | 'erase'> {
   const refuse = () => new DriverError('exec_failed', `${driver} cannot do that yet`);
   return {
     exec: () => Promise.reject(refuse()),
     files: () => Promise.reject(refuse()),
+    connect: () => Promise.reject(refuse()),
     erase: () => Promise.resolve(),
   };
 }

@@ -108,8 +108,9 @@ export function createDockerDriver(options: DockerOptions): Driver {
       const { container } = await needRunning(context, run);
       return containerFiles(context, container);
     },
+    connect: cannotYet('docker').connect,
     erase: (workload_id) => erase(context, workload_id),
-    bring: async (image, onProgress, signal) => {
+    bringImage: async (image, onProgress, signal) => {
       const { reference, digest } = await context.images.ensure(image, signal, onProgress);
       return digest === null ? reference : `${reference} (${digest.slice(0, 19)})`;
     },

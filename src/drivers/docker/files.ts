@@ -243,10 +243,8 @@ function specialBits(mode: number): number {
 }
 
 function kindOfBits(bits: number): FileFacts['kind'] {
-  const kinds: Record<number, FileFacts['kind']> = {
-    16807: 'file',
-    9604: 'folder',
-    21609: 'link',
-  };
-  return kinds[bits & 0o170000] ?? 'other';
+  const format = bits & 0o170000;
+  if (format === 0o100000) return 'file';
+  if (format === 0o040000) return 'folder';
+  return format === 0o120000 ? 'link' : 'other';
 }

@@ -65,8 +65,8 @@ export function splitFrames(source: Readable): { stdout: Readable; stderr: Reada
       waitForAll(full, done);
     },
     final(done) {
-      stdout.end();
-      stderr.end();
+      // One that held nothing ends also where nobody reads it.
+      for (const one of [stdout, stderr]) one.end(() => one.read(0));
       done();
     },
   });
