@@ -3,6 +3,7 @@
  * and the typed client. A registry: each area has its file in routes/.
  */
 import type { AuthRow } from './auth.ts';
+import { accessRoutes } from './routes/access.ts';
 import { accountRoutes } from './routes/accounts.ts';
 import { activityRoutes } from './routes/activity.ts';
 import { eventRoutes } from './routes/events.ts';
@@ -24,6 +25,7 @@ export const routes = {
   ...invitationRoutes,
   ...tokenRoutes,
   ...workloadRoutes,
+  ...accessRoutes,
   ...eventRoutes,
   ...keyRoutes,
   ...machineRoutes,

@@ -1,27 +1,60 @@
 /**
  * The ways into workloads, put together: their sites, and the upgrades of our own host.
  */
+
 import type { Sites } from '../access/site.ts';
+import { createSites } from '../access/sites.ts';
+import type { Dial } from '../access/upstreams.ts';
+import type { RunKey } from '../core/run.ts';
 import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import type { Random } from '../lib/random.ts';
+import type { Secret } from '../lib/secret.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import type { Revocations } from './auth/revocations.ts';
+import type { Changes } from './changes.ts';
+import { createRunWatch } from './run-watch.ts';
 import { createUpgrades, type UpgradeHandlers, type Upgrades } from './upgrades.ts';
 
 export type AccessDeps = {
   store: EinsoraStore;
   clock: Clock;
+  random: Random;
+  log: Log;
   revocations: Revocations;
+  changes: Pick<Changes, 'onSettled'>;
+  dial: Dial;
+  siteToken(run: RunKey): Secret;
+  /** A workload was used, by whichever of these ways. */
+  touched(workload_id: string): void;
+  /** Of sessions; that of sites is named after it. */
   cookieName: () => string;
 };
 
-export type Access = { sites: Sites; upgrades: Upgrades };
+export type Access = { sites: Sites; upgrades: Upgrades; close(): Promise<void> };
 
 export function openAccess(deps: AccessDeps): Access {
-  const sites: Sites = {
-    handle: (_, response) => void response.writeHead(404).end(),
-    upgrade: (_, socket) => void socket.destroy(),
+  const { revocations } = deps;
+  const runs = createRunWatch(deps);
+  const sites = createSites({
+    ...deps,
+    watchProof: (proof, ended) => revocations.watch(proof, ended),
+    watchRun: (run, ended) => runs.watch(run, ended),
+    cookieName: () => accessCookie(deps.cookieName()),
+  });
+  return {
+    sites,
+    upgrades: createUpgrades(deps, upgradeHandlers(deps)),
+    async close() {
+      sites.close();
+      await runs.stop();
+    },
   };
-  return { sites, upgrades: createUpgrades(deps, upgradeHandlers(deps)) };
+}
+
+/** `einsora_access_4600` beside `einsora_session_4600`. */
+function accessCookie(session_cookie: string): string {
+  return session_cookie.replace('session', 'access');
 }
 
 /** A handler for each row of contract/upgrades.ts. */

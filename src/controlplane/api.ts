@@ -26,6 +26,7 @@ import {
   type Touch,
 } from './auth/principal.ts';
 import { refuseNul } from './nul.ts';
+import { accessRoutes } from './routes/access.ts';
 import { accountRoutes } from './routes/accounts.ts';
 import { tenantRoutes } from './routes/accounts-tenants.ts';
 import { sessionRoutes, tokenRoutes } from './routes/accounts-tokens.ts';
@@ -91,6 +92,7 @@ export function createApi(deps: ApiDeps): Api {
   tokenRoutes(app, deps);
   sessionRoutes(app, deps);
   workloadRoutes(app, deps);
+  accessRoutes(app, deps);
   eventRoutes(app, deps);
   keyRoutes(app, deps);
   machineRoutes(app, deps);

@@ -32,6 +32,7 @@ import { createRevocations } from './auth/revocations.ts';
 import { createSignIns } from './auth/sign-ins.ts';
 import { numberChanges } from './changes.ts';
 import { createController } from './controller.ts';
+import { openDeploymentKeys } from './deployment-key.ts';
 import { createFairUses } from './fair-uses.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { createLive } from './live.ts';
@@ -40,6 +41,7 @@ import { createMachineViews } from './machine-views.ts';
 import { openModels } from './models.ts';
 import { openStore, prepareFolder, shownDatabase } from './open-store.ts';
 import { createQueueView } from './queue-view.ts';
+import { createRunTokens } from './run-tokens.ts';
 import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
 import { storeRefusal } from './store-refusal.ts';
@@ -139,7 +141,7 @@ type Identity = Awaited<ReturnType<typeof setUp>>;
 async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, identity: Identity) {
   const { data_dir, clock, random, log } = options;
   const { store } = changes;
-  const { secrets, activity } = await openSealed(options, store, identity.store_uuid);
+  const { secrets, activity, runTokens } = await openSealed(options, store, identity.store_uuid);
   const presence = createPresence(clock);
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
@@ -185,12 +187,18 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     wakeController: () => controller.wake(),
     wakeAgents: () => sync.wake(),
   });
-  const access = openAccess({ store, clock, revocations, cookieName });
+  const access = openAccess({
+    ...{ store, clock, random, log, changes, revocations, cookieName },
+    dial: (run, machine_id, port_name) => local.backend.dial(machine_id, run, port_name),
+    siteToken: runTokens.siteToken,
+    touched: () => {},
+  });
   const sealing = activity.start();
   const chores = startChores({ store, clock, log, revocations });
   async function stop(): Promise<void> {
     await live.close();
     await listening?.close();
+    await access.close();
     await gateway.close();
     sync.close();
     await local.agent.stop();
@@ -198,7 +206,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     for (const chore of [...chores, sealing, accounting]) await chore.stop();
   }
   try {
-    listening = await listen(options.port, { api, gateway, ...access, clock, random, log });
+    listening = await listen(options.port, { ...{ api, gateway, clock, random, log }, ...access });
     await proofs.writeOwnerToken(identity.user_id);
   } catch (error) {
     await stop();
@@ -218,7 +226,8 @@ async function openSealed(options: SystemOptions, store: EinsoraStore, store_uui
   const renew = new_deployment_key === true;
   const secrets = await openSecrets({ store, clock, random, data_dir, renew });
   const activity = openActivityLog({ store, clock, random, log, data_dir, store_uuid });
-  return { secrets, activity };
+  const [key] = await openDeploymentKeys({ store, random, data_dir });
+  return { secrets, activity, runTokens: createRunTokens(key) };
 }
 
 /** The deployment's identity, its first operator, and this machine. */

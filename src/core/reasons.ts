@@ -5,7 +5,9 @@
  *
  * `{name}` in a sentence or fix is filled from the details. docs/errors.md is made from this table.
  */
+import { accessReasons } from './reasons/access.ts';
 import { accountReasons } from './reasons/accounts.ts';
+import { containerReasons } from './reasons/containers.ts';
 import { modelReasons } from './reasons/models.ts';
 import { runReasons } from './reasons/runs.ts';
 import { secretReasons } from './reasons/secrets.ts';
@@ -101,6 +103,17 @@ export const reasons = {
     sentence: 'There is no class {class}.',
     fix: 'bin/einsora catalog',
   },
+  unknown_image: {
+    status: 400,
+    sentence:
+      "There is no image {image} in the catalog, and it is no registry's reference (one has a slash or a tag).",
+    fix: 'bin/einsora catalog',
+  },
+  image_not_for_kind: {
+    status: 400,
+    sentence: 'The image {image} is for {kinds}, not for a {kind}.',
+    fix: 'bin/einsora catalog',
+  },
   not_ready: {
     status: 409,
     sentence: '{name} is {state}, so it cannot answer.',
@@ -159,10 +172,20 @@ export const reasons = {
     sentence: '{machine} has no {accelerator} accelerator.',
     fix: 'bin/einsora doctor',
   },
+  image_form_missing: {
+    status: 409,
+    sentence: '{machine} cannot run the image {image}: that needs {needs}.',
+    fix: 'bin/einsora doctor',
+  },
   isolation_not_allowed: {
     status: 409,
     sentence: '{machine} could only run this with weak isolation, which is for its owner alone.',
     fix: null,
+  },
+  class_too_small_for: {
+    status: 409,
+    sentence: '{class} has {offered}, less than the {needed} asked for.',
+    fix: 'bin/einsora catalog',
   },
   class_too_small: {
     status: 409,
@@ -171,7 +194,9 @@ export const reasons = {
   },
 
   // In files of their own, by area
+  ...accessReasons,
   ...accountReasons,
+  ...containerReasons,
   ...modelReasons,
   ...runReasons,
   ...secretReasons,

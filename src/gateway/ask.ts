@@ -8,7 +8,8 @@
  */
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { DialError, type RunConnections } from './connections.ts';
+import { DialError } from '../lib/dialled-agent.ts';
+import type { RunConnections } from './connections.ts';
 
 export type EngineQuestion = { path: string; body: Buffer; stream: boolean };
 

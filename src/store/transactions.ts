@@ -2,6 +2,7 @@
  * The registry of named transactions: everything that writes the store, by name. The writing worker
  * imports this file, so nothing here may reach beyond the store and core.
  */
+import { addAccessTicket, redeemAccessTicket, renewAccessSession } from './access.ts';
 import {
   addSignInLink,
   closeSession,
@@ -41,6 +42,7 @@ import { addResetLink, disableUser, enableUser, setUserRole } from './users.ts';
 import { deleteWorkload, launchWorkload, startWorkload, stopWorkload } from './workloads.ts';
 
 export const transactions = {
+  addAccessTicket,
   addMachine,
   addResetLink,
   addSignInLink,
@@ -67,11 +69,13 @@ export const transactions = {
   placeWorkload,
   proveRunning,
   queueWorkloads,
+  redeemAccessTicket,
   redeemInvitation,
   rehashPassword,
   recordNotes,
   removeSecret,
   renameTenant,
+  renewAccessSession,
   replaceOwnerToken,
   resealSecret,
   resetPassword,

@@ -22,6 +22,20 @@ async function launched(world: World, { place }: Owner): Promise<string> {
   return body.id;
 }
 
+/** Whose web page is there to be opened. */
+async function withSite(world: World, owner: Owner): Promise<string> {
+  const id = await launched(world, owner);
+  const to = "kind = 'notebook', state = 'running', run_epoch = 1";
+  await world.write(`update workloads set ${to} where id = $1`, [id]);
+  await world.write(
+    `insert into runs (workload_id, replica, run_epoch, machine_id, driver, isolation, placed_class,
+       wanted, observed, ready_at, created_at)
+     values ($1, 0, 1, $2, 'sim', 'weak', 'x', 'run', 'present', 1, 1)`,
+    [id, world.rig.ids.machine_id],
+  );
+  return id;
+}
+
 const workload = (more: Omit<Asked, 'path' | 'object'> = {}) =>
   within(async (world, owner) => {
     const id = await launched(world, owner);
@@ -59,6 +73,10 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
     return { path: { workload: id }, object: id };
   }),
   deleteWorkload: workload(),
+  openSite: within(async (world, owner) => {
+    const id = await withSite(world, owner);
+    return { path: { workload: id }, object: id };
+  }),
   listEvents: workload(),
   readLogs: workload(),
   followEvents: plain(),

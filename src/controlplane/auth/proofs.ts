@@ -26,6 +26,8 @@ export type Proofs = {
   openSession(link: string, by?: LinkUser): Promise<{ cookie: Secret; user_id: string } | null>;
   /** The value of a session's cookie. */
   makeCookie(): Secret;
+  /** The secret of a ticket that opens the site of a workload, once. */
+  makeTicket(): Secret;
   makeEndpointKey(idempotency: Idempotency): Secret;
   makeApiToken(idempotency: Idempotency): Secret;
   /** The secret of an invitation or of a link that resets a password. */
@@ -97,6 +99,7 @@ export function createProofs(deps: {
       return opened === null ? null : { cookie, user_id: opened.user_id };
     },
     makeCookie,
+    makeTicket: () => new Secret(makeToken('eat_', random.bytes(token_random_bytes))),
     makeEndpointKey: (idempotency) => derived('ept_', 'endpoint-key', idempotency),
     makeApiToken: (idempotency) => derived('tsk_', 'api-token', idempotency),
     makeInvitation: (idempotency) => derived('eat_', 'invitation', idempotency),

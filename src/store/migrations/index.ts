@@ -9,6 +9,9 @@ import { activitySecrets } from './0004-activity-secrets.ts';
 import { modelFiles } from './0005-model-files.ts';
 import { admission } from './0006-admission.ts';
 import { agents } from './0007-agents.ts';
+import { access } from './0008-access.ts';
+import { samples } from './0009-samples.ts';
+import { kinds } from './0010-kinds.ts';
 
 export const migrations: readonly Migration[] = [
   solo,
@@ -18,4 +21,7 @@ export const migrations: readonly Migration[] = [
   modelFiles,
   admission,
   agents,
+  access,
+  samples,
+  kinds,
 ];

@@ -1,0 +1,90 @@
+/**
+ * Kept HTTP connections to one place that is dialled, not named: a run's port, over whatever lies
+ * between.
+ *
+ * Invariants: an idle connection is closed before the program at the other end would close it
+ * (`idle_ms`); once retired, none is kept for a next request; a failed dial is a DialError in the
+ * request that asked for it.
+ */
+import { Agent, type ClientRequest, type ClientRequestArgs } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Clock } from './clock.ts';
+
+/** Thrown into a request whose connection could not be opened. */
+export class DialError extends Error {}
+
+/** llama-server closes after 5 s, and so do others. */
+const idle_ms = 4_000;
+
+export class DialledAgent extends Agent {
+  readonly #dial: () => Promise<Duplex>;
+  readonly #clock: Pick<Clock, 'after'>;
+  readonly #idle = new Map<Duplex, () => void>();
+  #retired = false;
+
+  constructor(dial: () => Promise<Duplex>, clock: Pick<Clock, 'after'>, idle_limit = 16) {
+    super({ keepAlive: true, maxFreeSockets: idle_limit });
+    this.#dial = dial;
+    this.#clock = clock;
+  }
+
+  /** From now on no connection is kept for a next request. */
+  retire(): void {
+    this.#retired = true;
+    this.dropIdle();
+  }
+
+  dropIdle(): void {
+    for (const [connection, cancel] of this.#idle) {
+      cancel();
+      connection.destroy();
+    }
+    this.#idle.clear();
+  }
+
+  isEmpty(): boolean {
+    const { sockets, freeSockets } = this;
+    return Object.keys(sockets).length === 0 && Object.keys(freeSockets).length === 0;
+  }
+
+  override createConnection(
+    _options: ClientRequestArgs,
+    callback?: (error: Error | null, connection: Duplex) => void,
+  ): undefined {
+    // Node's declared callback has no form for a failure without a connection.
+    const settle = callback as (error: Error | null, connection?: Duplex) => void;
+    this.#dial().then(
+      (connection) => {
+        // An error before the request has its own listener must not end the process.
+        connection.on('error', () => {});
+        connection.once('close', () => this.#leaveIdle(connection));
+        settle(null, likeSocket(connection));
+      },
+      (cause) => settle(new DialError('it could not be dialled', { cause })),
+    );
+  }
+
+  override keepSocketAlive(connection: Duplex): boolean {
+    if (this.#retired) return false;
+    this.#idle.set(
+      connection,
+      this.#clock.after(idle_ms, () => connection.destroy()),
+    );
+    return true;
+  }
+
+  override reuseSocket(connection: Duplex, request: ClientRequest): void {
+    this.#leaveIdle(connection);
+    super.reuseSocket(connection, request);
+  }
+
+  #leaveIdle(connection: Duplex): void {
+    this.#idle.get(connection)?.();
+    this.#idle.delete(connection);
+  }
+}
+
+/** Node's agent calls `ref` on what it keeps; a stream out of a tunnel has none. */
+function likeSocket(connection: Duplex): Duplex {
+  return 'ref' in connection ? connection : Object.assign(connection, { ref: () => connection });
+}
