@@ -7,6 +7,7 @@
  * never inherited by accident.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { type Clock, systemClock } from './clock.ts';
@@ -121,7 +122,7 @@ export type Spawned = {
 export function spawnOn(
   command: string,
   args: string[],
-  options: DetachedOptions & { stdio: [number, number, number] },
+  options: DetachedOptions & { stdio: [number | 'ignore', number, number] },
 ): Pick<Spawned, 'pid' | 'exited'> {
   const child = spawn(command, args, { detached: true, ...options });
   const exited = new Promise<ProgramEnd>((resolve) => {
@@ -145,6 +146,34 @@ export function spawnPiped(command: string, args: string[], options: DetachedOpt
   if (child.pid === undefined) throw new Error(`${command} could not be started`);
   child.stdin.on('error', () => {}); // it ended without reading all: its own choice
   return { pid: child.pid, stdin: child.stdin, stdout: child.stdout, stderr: child.stderr, exited };
+}
+
+/**
+ * Runs a program of ours that opens a connection and hands it over, with `{ ok: true }`, or says
+ * `{ why }`. The program ends by itself, or at the deadline.
+ */
+export function socketFrom(
+  command: string,
+  args: string[],
+  options: { env: Record<string, string>; timeout_ms: number },
+): Promise<{ socket: Socket } | { why: string }> {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, {
+      ...{ stdio: ['ignore', 'ignore', 'ignore', 'ipc'], env: options.env, detached: true },
+    });
+    const cancel = systemClock.after(options.timeout_ms, () => {
+      killGroup(child.pid, 'SIGKILL');
+      resolve({ why: 'it took too long' });
+    });
+    child.once('message', (message: { why?: string }, socket) => {
+      const is_given = socket instanceof Socket;
+      if (is_given) socket.allowHalfOpen = true;
+      resolve(is_given ? { socket } : { why: message.why ?? 'it could not be handed over' });
+    });
+    child.once('error', (error) => resolve({ why: error.message }));
+    child.once('exit', () => cancel());
+    child.once('close', () => resolve({ why: 'it could not be entered' }));
+  });
 }
 
 /** Signals a process group; one that is gone already is no error. */

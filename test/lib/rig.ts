@@ -224,6 +224,9 @@ const idle_backend: ApiDeps['backend'] = {
   files: async () => {
     throw new Error('nothing runs here');
   },
+  connect: async () => {
+    throw new Error('nothing runs here');
+  },
 };
 
 /** Nothing runs, so nothing has a site. */
