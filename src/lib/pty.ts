@@ -38,7 +38,11 @@ function load(): Binding {
 export function spawnOnTerminal(
   command: string,
   args: string[],
-  options: DetachedOptions & { size: TerminalSize },
+  options: DetachedOptions & {
+    size: TerminalSize;
+    /** Leaves stdin empty: a shell that leads a session takes the terminal that it finds there. */
+    no_stdin?: boolean;
+  },
 ): OnTerminal {
   const binding = load();
   const { columns, rows } = bounded(options.size);
@@ -53,7 +57,8 @@ export function spawnOnTerminal(
   });
   try {
     const { env, cwd } = options;
-    const started = spawnOn(command, args, { env, cwd, stdio: [slave, slave, slave] });
+    const stdin = options.no_stdin ? ('ignore' as const) : slave;
+    const started = spawnOn(command, args, { env, cwd, stdio: [stdin, slave, slave] });
     return {
       ...{ ...started, stdin: typed(master), stdout: shown(master), stderr: null },
       resize(size) {

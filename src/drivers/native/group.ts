@@ -77,15 +77,59 @@ export function oomKills(counter: string): number {
   return Number(line?.[1] ?? 0);
 }
 
-/** Every process that is in the group, in any of its hierarchies. */
+/** Every process that is in the group, in any of its hierarchies, and in those inside of it. */
 export function groupPids(group: Group): number[] {
-  const pids = new Set<number>();
-  for (const folder of foldersOf(group)) {
-    for (const line of readGroupFile(folder, 'cgroup.procs').split('\n')) {
-      if (Number(line) > 0) pids.add(Number(line));
+  const folders = foldersOf(group).flatMap((folder) => [folder, ...innerFolders(folder)]);
+  return [...new Set(folders.flatMap(folderPids))];
+}
+
+/** The processes of one folder of a group; none where it is gone. */
+export function folderPids(folder: string): number[] {
+  return readGroupFile(folder, 'cgroup.procs').split('\n').map(Number).filter(Boolean);
+}
+
+/** Groups inside of a run's: one for each program beside it. They share all that it may use. */
+export function innerFolders(folder: string): string[] {
+  return entriesOf(folder)
+    .filter((entry) => entry.isDirectory() && entry.name.startsWith(inner_prefix))
+    .map((entry) => join(folder, entry.name));
+}
+
+export const inner_prefix = 'exec-';
+
+/**
+ * A group of its own for a program beside a run: made, with the folders that it must join. A folder
+ * inside of the one that all hierarchies have tells apart what the program started.
+ */
+export function makeInner(group: Group, tag: string): { folder: string; joins: string[] } {
+  const above = group.version === 2 ? group.memory : (group.pids ?? group.memory);
+  const folder = join(above, `${inner_prefix}${tag}`);
+  mkdirSync(folder);
+  return { folder, joins: [...foldersOf(group).filter((one) => one !== above), folder] };
+}
+
+/** What is left of a program beside a run belongs to the run from now on. */
+export function dissolveInner(folder: string): void {
+  for (let tries = 0; tries < 20; tries += 1) {
+    for (const pid of folderPids(folder)) {
+      try {
+        writeFileSync(join(dirname(folder), 'cgroup.procs'), String(pid));
+      } catch (error) {
+        // It is gone, or the run's group is.
+        if (!isErrno(error, 'ESRCH') && !isErrno(error, 'ENOENT')) throw error;
+      }
     }
+    if (removed(folder)) return;
   }
-  return [...pids];
+}
+
+function removed(folder: string): boolean {
+  try {
+    rmdirSync(folder);
+    return true;
+  } catch (error) {
+    return isErrno(error, 'ENOENT');
+  }
 }
 
 /** Kills what is in the group, but `spared`. Says how many there were. */
@@ -97,17 +141,13 @@ export function killGroupPids(group: Group, spared: number | null = null): numbe
 
 /** Removes an empty group; false where it is not empty yet. */
 export function removeGroup(group: Group): boolean {
-  let removed = true;
+  let all_removed = true;
   for (const folder of foldersOf(group)) {
-    try {
-      rmdirSync(folder);
-    } catch (error) {
-      if (!isErrno(error, 'ENOENT')) removed = false;
-      continue;
-    }
-    removeIfEmpty(dirname(folder));
+    for (const inner of innerFolders(folder)) removed(inner);
+    if (removed(folder)) removeIfEmpty(dirname(folder));
+    else all_removed = false;
   }
-  return removed;
+  return all_removed;
 }
 
 /** Removes groups that a killed program left without a run; what is not empty stays. */

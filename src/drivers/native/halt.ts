@@ -10,7 +10,7 @@ import { driverError } from './errors.ts';
 import { groupPids, removeGroup } from './group.ts';
 import { groupOfRun, settle } from './judge.ts';
 import { claimForDriver, type RunFolder, type RunLabel, readClaim } from './label.ts';
-import { innerPid, isAlive, signalProcess } from './process.ts';
+import { insideOf, isAlive, signalProcess } from './process.ts';
 
 const poll_ms = 20;
 /** After the sandbox was killed: for the keeper to write the end down, then for the kernel. */
@@ -45,7 +45,7 @@ export async function halt(
       for (const pid of pids) signalProcess(pid, 'SIGKILL');
       if (is_kept) signalProcess(keeper.pid, 'SIGKILL');
     } else if (over_ms >= 0) {
-      for (const { pid } of sandboxed(pids)) signalProcess(pid, 'SIGKILL');
+      for (const { pid } of insideOf(pids)) signalProcess(pid, 'SIGKILL');
     } else {
       askOnce(pids, asked);
     }
@@ -56,18 +56,9 @@ export async function halt(
 
 /** Asks the program itself to end. It is process 2 of the sandbox; process 1 only reaps. */
 function askOnce(pids: number[], asked: Set<number>): void {
-  for (const { pid, inner } of sandboxed(pids)) {
+  for (const { pid, inner } of insideOf(pids)) {
     if (inner !== 2 || asked.has(pid)) continue;
     asked.add(pid);
     signalProcess(pid, 'SIGTERM');
   }
-}
-
-/** Those in a pid namespace below this one: the keeper and its helpers are not. */
-function sandboxed(pids: number[]): { pid: number; inner: number }[] {
-  const own_depth = innerPid(process.pid)?.depth ?? 1;
-  return pids.flatMap((pid) => {
-    const inner = innerPid(pid);
-    return inner !== null && inner.depth > own_depth ? [{ pid, inner: inner.pid }] : [];
-  });
 }

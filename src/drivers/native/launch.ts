@@ -16,7 +16,15 @@ import { describeError } from '../../lib/log.ts';
 import { DriverError, type RunSpec } from '../driver.ts';
 import { type CapsWay, detectCaps, readCapsSnapshot } from './cgroup.ts';
 import { driverError } from './errors.ts';
-import { foldersOf, groupOf, makeGroup, oomCounter, pids_limit, removeGroup } from './group.ts';
+import {
+  foldersOf,
+  groupOf,
+  type Limits,
+  makeGroup,
+  oomCounter,
+  pids_limit,
+  removeGroup,
+} from './group.ts';
 import { halt } from './halt.ts';
 import { type RunFolder, type RunLabel, readClaim, writeLabel } from './label.ts';
 import { signalProcess, startTicks } from './process.ts';
@@ -27,7 +35,7 @@ import type { Workspaces } from './workspaces.ts';
 export const systemd_run = '/usr/bin/systemd-run';
 const keeper_script = fileURLToPath(new URL('./keeper.sh', import.meta.url));
 /** The keeper's own environment; the run gets another one inside its sandbox. */
-const keeper_env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
+export const keeper_env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
 const claim_timeout_ms = 10_000;
 const claim_poll_ms = 5;
 
@@ -140,21 +148,28 @@ function keeperCommand(
   };
   if (label.group !== null) return keeper(oomCounter(label.group), foldersOf(label.group));
   const mount = caps.way === 'systemd' ? caps.mount : '/sys/fs/cgroup';
-  const { memory_bytes, cpu_millis } = label.limits;
+  const unit = `einsora-${label.install_id}-${at.name}.scope`;
+  return [...scopeCommand(unit, label.limits), ...keeper(`@${mount}`, [])];
+}
+
+/** Runs what follows in a scope of the user's own systemd. */
+export function scopeCommand(
+  unit: string,
+  { memory_bytes, cpu_millis }: Limits,
+): [string, ...string[]] {
   return [
     systemd_run,
     ...['--user', '--scope', '--quiet', '--collect'],
-    `--unit=einsora-${label.install_id}-${at.name}.scope`,
+    `--unit=${unit}`,
     ...['-p', `MemoryMax=${memory_bytes}`, '-p', 'MemorySwapMax=0'],
     ...['-p', `CPUQuota=${Math.max(1, Math.round(cpu_millis / 10))}%`],
     ...['-p', `TasksMax=${pids_limit}`],
     '--',
-    ...keeper(`@${mount}`, []),
   ];
 }
 
 /** bash where it is: only it can close every descriptor that an ancestor left open. */
-function keeperShell(): string {
+export function keeperShell(): string {
   return existsSync('/bin/bash') ? '/bin/bash' : '/bin/sh';
 }
 

@@ -8,13 +8,12 @@
  * sandbox and cap.
  */
 import { existsSync } from 'node:fs';
-import { parseRunName, runName } from '../../core/run.ts';
+import { parseRunName, type RunKey, runName } from '../../core/run.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { makePrivateFolder } from '../../lib/files.ts';
 import { describeError, type Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
 import {
-  cannotYet,
   type Driver,
   DriverError,
   type DriverProbe,
@@ -25,7 +24,10 @@ import {
 } from '../driver.ts';
 import { createKeyedMutex } from '../mutex.ts';
 import { describeCaps, detectCaps, readCapsSnapshot } from './cgroup.ts';
+import { connectInside } from './connect.ts';
 import { driverError, portUnreachable } from './errors.ts';
+import { execInside, type Inside } from './exec.ts';
+import { filesInside } from './files.ts';
 import { groupStats, oomKills, removeGroup } from './group.ts';
 import { halt } from './halt.ts';
 import { judge } from './judge.ts';
@@ -112,7 +114,9 @@ export function createNativeDriver(options: NativeOptions): Driver {
       const { group, keeper } = found.seen;
       return { ...groupStats(group), oom_kills: oomKills(keeper.counter) };
     },
-    ...cannotYet('linux-native'),
+    exec: async (run, ask, signal) => execInside(lookInside(runs, run), ask, signal, options),
+    connect: async (run, tcp_port) => connectInside(lookInside(runs, run), tcp_port),
+    files: async (run) => filesInside(() => lookInside(runs, run), options.random),
     async erase(workload_id) {
       const names = [...context.starting, ...runs.list().map(({ at }) => at.name)];
       const held = names.filter((name) => name.startsWith(`${workload_id}.`));
@@ -122,6 +126,12 @@ export function createNativeDriver(options: NativeOptions): Driver {
       await workspaces.erase(workload_id);
     },
   };
+}
+
+function lookInside(runs: Runs, run: RunKey): Inside {
+  const found = runs.look(run);
+  if (found === null) throw driverError('exec_failed', { why: 'it is not here' });
+  return found;
 }
 
 async function start(context: Context, spec: RunSpec, signal: AbortSignal): Promise<void> {

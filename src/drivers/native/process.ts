@@ -43,6 +43,15 @@ export function innerPid(pid: number): { pid: number; depth: number } | null {
   return pids === undefined || last === undefined ? null : { pid: last, depth: pids.length };
 }
 
+/** Those of `pids` in a pid namespace below this one, with the pid that they have there. */
+export function insideOf(pids: number[]): { pid: number; inner: number }[] {
+  const own_depth = innerPid(process.pid)?.depth ?? 1;
+  return pids.flatMap((pid) => {
+    const inner = innerPid(pid);
+    return inner !== null && inner.depth > own_depth ? [{ pid, inner: inner.pid }] : [];
+  });
+}
+
 /** Signals one process; one that is gone already is no error. */
 export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
