@@ -3,6 +3,8 @@
  * there.
  */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import { markedPids } from '../../src/drivers/docker/processes.ts';
 import { DriverError, type RunSpec } from '../../src/drivers/driver.ts';
@@ -155,5 +157,33 @@ test(
     await harness.driver.stop(run, 'remove', 0);
     const { code } = await session.exited;
     assert.ok(code === null || code === 137);
+  },
+);
+
+test(
+  'a port that a program has open on its own loopback is reached, and no port of the machine',
+  real,
+  async () => {
+    await using harness = await dockerHarness();
+    const { run } = await running(harness);
+    const script = 'while :; do echo from-inside | nc -l -p 7777 -s 127.0.0.1; done';
+    const server = await harness.driver.exec(run, ask(script), never);
+    const said = await until(harness.clock, 'it is reached', async () => {
+      const socket = await harness.driver.connect(run, 7777).catch(() => null);
+      return socket === null
+        ? null
+        : untilText(socket, 'from-inside').finally(() => socket.destroy());
+    });
+    assert.equal(said, 'from-inside\n');
+    server.kill();
+    const here = createServer();
+    here.listen(0, '127.0.0.1');
+    await once(here, 'listening');
+    const { port } = here.address() as AddressInfo;
+    await assert.rejects(
+      harness.driver.connect(run, port),
+      (error) => error instanceof DriverError && error.code === 'port_unreachable',
+    );
+    here.close();
   },
 );

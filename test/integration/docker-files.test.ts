@@ -103,6 +103,8 @@ test(
     await files.write('/w/p', Readable.from(['through']), 0o644);
     assert.equal(await textOf(await files.read('/etc/passwd', 0)), 'through');
     assert.equal((await files.stat('/w/p')).size, 7);
+    await files.remove('/w/p');
+    assert.equal((await files.stat('/etc/passwd')).size, 7);
   },
 );
 
@@ -126,6 +128,8 @@ test('folders are made, things renamed and removed, and each refusal says why', 
     files.write('/no/where', Readable.from(['1']), 0o644),
     code('file_not_found'),
   );
+  await assert.rejects(files.remove('/w/a'), code('file_refused', /not empty/));
+  await files.remove('/w/a/two');
   await files.remove('/w/a');
   await assert.rejects(files.remove('/w/a'), code('file_not_found'));
   const on_proc = files.write('/proc/version', Readable.from(['x']), 0o644);

@@ -16,6 +16,7 @@ import { type Driver, DriverError, no_stats, type Observation } from '../driver.
 import { createKeyedMutex, type KeyedMutex } from '../mutex.ts';
 import { readOutput } from '../native/output.ts';
 import { connectToPort } from '../native/socket.ts';
+import { connectInContainer } from './connect.ts';
 import { containerName, type RunLabels } from './container.ts';
 import { createEngine, type Engine } from './engine.ts';
 import { driverError, EngineDown } from './engine-error.ts';
@@ -108,7 +109,13 @@ export function createDockerDriver(options: DockerOptions): Driver {
       const { container } = await needRunning(context, run);
       return containerFiles(context, container);
     },
-    connect: cannotYet('docker').connect,
+    async connect(run, tcp_port) {
+      const found = await lookFor(context, run, 'port_unreachable');
+      if (found?.judgement.state === 'running') {
+        return connectInContainer(engine, found.container, tcp_port);
+      }
+      throw driverError('port_unreachable', { port: String(tcp_port), why: 'it does not run' });
+    },
     erase: (workload_id) => erase(context, workload_id),
     bringImage: async (image, onProgress, signal) => {
       const { reference, digest } = await context.images.ensure(image, signal, onProgress);

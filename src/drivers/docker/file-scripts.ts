@@ -37,11 +37,11 @@ rm -f -- "$(dirname -- "$path")/.$2.part"`;
 
 export const make_folder_script = `
 [ -d "$(dirname -- "$1")" ] || exit 44
-mkdir -- "$1"`;
+mkdir -m 755 -- "$1"`;
 
 export const remove_script = `
 [ -e "$1" ] || [ -L "$1" ] || exit 44
-rm -rf -- "$1"`;
+if [ -d "$1" ] && [ ! -L "$1" ]; then rmdir -- "$1"; else rm -f -- "$1"; fi`;
 
 export const rename_script = `
 [ -e "$1" ] || [ -L "$1" ] || exit 44

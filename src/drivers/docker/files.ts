@@ -45,20 +45,15 @@ export function containerFiles(deps: ExecDeps, container: Container): RunFiles {
   };
 }
 
-/** What a path leads to: of a link its end, where that is there. */
+/** What a path leads to: of a link its end. */
 async function followed(
   context: Context,
   path: string,
 ): Promise<{ facts: FileFacts; path: string }> {
   const first = await statOne(context, path);
   if (first.facts.kind !== 'link') return { facts: first.facts, path };
-  try {
-    const second = await statOne(context, first.link);
-    return { facts: { ...second.facts, name: first.facts.name }, path: first.link };
-  } catch (error) {
-    if (!(error instanceof DriverError) || error.code !== 'file_not_found') throw error;
-    return { facts: first.facts, path };
-  }
+  const second = await statOne(context, first.link);
+  return { facts: { ...second.facts, name: first.facts.name }, path: first.link };
 }
 
 type GoStat = { name?: string; size?: number; mode?: number; mtime?: string; linkTarget?: string };
@@ -178,21 +173,18 @@ async function script(
     : fileError(path, new Error(stderr || `it ended with ${code}`));
 }
 
-/** A program that ended early took no more: its own errors say why. */
+/** Gives it all of the input. A program that ended early took no more: its own errors say why. */
 async function feed({ stdin, exited }: ExecSession, input: Readable): Promise<void> {
-  let has_ended = false;
-  exited.then(() => {
-    has_ended = true;
-    input.destroy();
+  let is_cut = false;
+  input.once('error', () => {
+    is_cut = true;
   });
-  let cut: unknown = null;
-  input.once('error', (error) => {
-    cut = error;
-  });
+  exited.then(() => input.destroy());
   try {
     await pipeline(input, stdin);
   } catch (error) {
-    if (cut !== null || !has_ended) throw error;
+    if (is_cut) throw error;
+    await exited;
   }
 }
 
