@@ -11,17 +11,12 @@ import { parseRunName, type RunExit, type RunKey, runName } from '../core/run.ts
 import type { Clock } from '../lib/clock.ts';
 import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
 import { fraction, type Random } from '../lib/random.ts';
-import {
-  cannotYet,
-  type Driver,
-  DriverError,
-  no_stats,
-  type Observation,
-  type RunSpec,
-} from './driver.ts';
+import { type Driver, DriverError, no_stats, type Observation, type RunSpec } from './driver.ts';
 import { createKeyedMutex } from './mutex.ts';
 import { cutPiece, pieceAt } from './output.ts';
+import { createSimFiles, type SimFiles } from './sim-files.ts';
 import { serve, sim_answer } from './sim-server.ts';
+import { playExec } from './sim-shell.ts';
 
 /** What one run goes through. Everything left out goes well and fast. */
 export type SimPlan = {
@@ -73,6 +68,14 @@ export function createSimDriver(options: SimOptions): Driver {
     const found = runs.get(runName(run));
     return found !== undefined && endOf(found, clock.now()) === null ? found : null;
   };
+  /** Files and programs beside each run. */
+  const beside = new Map<string, { files: SimFiles; over: AbortController }>();
+  const besideOf = (run: RunKey) => {
+    const name = runName(run);
+    const found = beside.get(name) ?? { files: createSimFiles(clock), over: new AbortController() };
+    beside.set(name, found);
+    return found;
+  };
   return {
     name: 'sim',
     probe: async () => ({
@@ -82,7 +85,12 @@ export function createSimDriver(options: SimOptions): Driver {
       findings: [{ check: 'sim', status: 'ok', message: sim_answer, fix: null }],
     }),
     start: (spec, signal) => mutex.run(runName(spec.run), () => start(options, runs, spec, signal)),
-    stop: (run, mode) => mutex.run(runName(run), () => stop(clock, runs, run, mode)),
+    stop: (run, mode) =>
+      mutex.run(runName(run), async () => {
+        await stop(clock, runs, run, mode);
+        beside.get(runName(run))?.over.abort();
+        beside.delete(runName(run));
+      }),
     observe: async () => runs.list().map((found) => observed(found, clock.now())),
     async logs(run, offset, limit) {
       const output = outputOf(runs.get(runName(run)), clock.now());
@@ -104,7 +112,19 @@ export function createSimDriver(options: SimOptions): Driver {
       if (found === null) return no_stats;
       return { ...no_stats, cpu_ms: clock.now() - found.started_at, memory_bytes: 2 ** 27 };
     },
-    ...cannotYet('sim'),
+    async connect(run) {
+      if (alive(run) === null) throw refuse('port_unreachable', 'it does not run');
+      return serve(() => true);
+    },
+    async exec(run, ask, signal) {
+      if (alive(run) === null) throw refuse('exec_failed', 'it does not run');
+      const over = AbortSignal.any([signal, besideOf(run).over.signal]);
+      return playExec(ask, { clock, files: besideOf(run).files, over });
+    },
+    async files(run) {
+      if (alive(run) === null) throw refuse('file_refused', 'it does not run');
+      return besideOf(run).files;
+    },
     async erase(workload_id) {
       const held = runs.list().some(({ run }) => run.workload_id === workload_id);
       if (held) throw refuse('workspace_in_use', 'a run is there');

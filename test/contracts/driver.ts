@@ -17,6 +17,7 @@ import {
 } from '../../src/drivers/driver.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { systemRandom } from '../../src/lib/random.ts';
+import { sessionTests } from './driver-sessions.ts';
 
 export type DriverHarness = {
   driver: Driver;
@@ -63,7 +64,7 @@ export function driverContract(
         await harness.close();
       }
     });
-  const all = [...startTests, ...endTests, ...streamTests, ...workspaceTests];
+  const all = [...startTests, ...endTests, ...streamTests, ...workspaceTests, ...sessionTests];
   for (const [what, body] of all) it(what, body);
 }
 
