@@ -8,7 +8,7 @@ import { createMachineViews } from '../src/controlplane/machine-views.ts';
 import { createQueueView } from '../src/controlplane/queue-view.ts';
 import { classes } from '../src/core/catalog.ts';
 import { makeId } from '../src/core/ids.ts';
-import type { WorkloadSpec } from '../src/core/workload.ts';
+import { no_extras, type WorkloadSpec } from '../src/core/workload.ts';
 import { systemClock } from '../src/lib/clock.ts';
 import { silentLog } from '../src/lib/log.ts';
 import { seededRandom } from '../src/lib/random.ts';
@@ -120,6 +120,7 @@ function specOf(name: string, n: number): WorkloadSpec {
     ...{ kind: 'instance', name, region: 'local', accelerator: null },
     ...{ gpu_class: entry.name, gpu_count: 0, cpu_millis: entry.cpu_millis },
     ...{ memory_bytes: entry.memory_bytes, disk_bytes: 0, model: null, model_params: {} },
+    ...no_extras,
   };
 }
 
@@ -132,7 +133,13 @@ function inventoryOf(name: string, cores: number): Inventory {
     ...{ cpu_count: cores, memory_bytes, disk_free_bytes: 200 * gib, offered },
     ...{ accelerators: ['cpu'], gpus: [], findings: [...findings] },
     drivers: [
-      { driver: 'libvirt', ready: true, why: null, kinds: ['vm', 'instance'], findings: [] },
+      {
+        driver: 'macos-container',
+        ready: true,
+        why: null,
+        kinds: ['vm', 'instance'],
+        findings: [],
+      },
       { driver: 'docker', ready: false, why: 'no engine', kinds: ['instance'], findings: [] },
     ],
   };

@@ -9,7 +9,7 @@ import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { makeId } from '../src/core/ids.ts';
-import type { WorkloadSpec } from '../src/core/workload.ts';
+import { no_extras, type WorkloadSpec } from '../src/core/workload.ts';
 import { systemClock } from '../src/lib/clock.ts';
 import { exec } from '../src/lib/exec.ts';
 import { describeError } from '../src/lib/log.ts';
@@ -140,6 +140,7 @@ function specOf(name: string): WorkloadSpec {
     disk_bytes: 0,
     model: 'smollm2-135m',
     model_params: {},
+    ...no_extras,
   };
 }
 

@@ -8,43 +8,24 @@
 import { statSync } from 'node:fs';
 import type { EndpointSpec } from '../contract/sync.ts';
 import { formatDuration, formatMemory } from '../core/format.ts';
-import type { Details, ReasonCode } from '../core/reasons.ts';
+import { runtimeFor } from '../core/images.ts';
 import type { RunKey } from '../core/run.ts';
 import type { BwrapBringer } from '../drivers/bwrap.ts';
-import { type Driver, DriverError, type RunSpec } from '../drivers/driver.ts';
+import type { Driver } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
-import { digest } from '../lib/secret.ts';
 import type { GgufModel } from '../models/gguf.ts';
 import { allShards } from '../models/shards.ts';
 import type { ResolvedModel } from '../models/source.ts';
 import { validateModel } from '../models/validate.ts';
-import type { Runtime } from '../runtimes/runtime.ts';
+import { imageEngine } from '../runtimes/llama-cpp/image.ts';
+import type { Engine, Runtime } from '../runtimes/runtime.ts';
 import { callEngine } from './engine-client.ts';
+import { acceleratorOf, bringImage, startRun } from './image-run.ts';
+import { type Patience, untilAnswered, type Watched, watchRun } from './run-watch.ts';
+import { type Failure, failure, type Order, type Outcome, type RunWork } from './run-work.ts';
 import type { Stages } from './stages.ts';
 
-export type Patience = {
-  /** No sign of progress while loading. */
-  load_silence_ms: number;
-  /** For the first token. */
-  answer_ms: number;
-  /** Between two looks at a running engine. */
-  look_every_ms: number;
-  /** Between two health checks. */
-  health_every_ms: number;
-  /** For one health check; three failures in a row mean that it hangs. */
-  health_ms: number;
-};
-
-export const patience: Patience = {
-  load_silence_ms: 120_000,
-  answer_ms: 120_000,
-  look_every_ms: 500,
-  health_every_ms: 10_000,
-  health_ms: 10_000,
-};
-
 export type EndpointDeps = {
-  driver: Driver;
   bwrap: Pick<BwrapBringer, 'find' | 'install'>;
   runtime: Runtime;
   resolveModel(
@@ -57,51 +38,35 @@ export type EndpointDeps = {
   patience: Patience;
 };
 
-export type Outcome = { ok: true } | { ok: false; code: ReasonCode; details: Details };
+type Deps = EndpointDeps & { driver: Driver };
 
-/** What the life of a run needs of its kind: to be brought up, to be ready, to be watched. */
-export type EndpointWork = {
-  start(
-    driver: Driver,
-    run: RunKey,
-    spec: EndpointSpec,
-    stages: Stages,
-    signal: AbortSignal,
-  ): Promise<Outcome>;
-  awaitAnswer(
-    driver: Driver,
-    run: RunKey,
-    name: string,
-    stages: Stages,
-    signal: AbortSignal,
-  ): Promise<Outcome>;
-  watch(driver: Driver, run: RunKey, signal: AbortSignal): Promise<Outcome>;
-};
-
-export function createEndpointWork(deps: Omit<EndpointDeps, 'driver'>): EndpointWork {
+export function createEndpointWork(deps: EndpointDeps): RunWork<EndpointSpec> {
   return {
-    start: (driver, ...rest) => startEndpoint({ ...deps, driver }, ...rest),
-    awaitAnswer: (driver, ...rest) => awaitAnswer({ ...deps, driver }, ...rest),
-    watch: (driver, ...rest) => watchEndpoint({ ...deps, driver }, ...rest),
+    start: (driver, order, stages, signal) =>
+      startEndpoint({ ...deps, driver }, order, stages, signal),
+    awaitReady: (driver, order, stages, signal) =>
+      awaitAnswer({ ...deps, driver }, order, stages, signal),
+    watch: (driver, { run }, signal, tell) =>
+      watchRun(watchedOf({ ...deps, driver }, run), signal, tell),
   };
 }
 
-const failure = (code: ReasonCode, details: Details = {}): Outcome => ({
-  ok: false,
-  code,
-  details,
-});
+type BroughtEngine = { ok: true; engine: Engine; image: string | null } | Failure;
 
-/**
- * Brings what is missing, checks the model, and starts the engine. Not yet ready when it resolves.
- */
-export async function startEndpoint(
-  deps: EndpointDeps,
-  run: RunKey,
-  spec: EndpointSpec,
+/** The engine of the machine in its sandbox, or that of an image in a container. */
+async function bringEngine(
+  deps: Deps,
+  { spec }: Order<EndpointSpec>,
   stages: Stages,
   signal: AbortSignal,
-): Promise<Outcome> {
+): Promise<BroughtEngine> {
+  const { driver } = deps;
+  const found = runtimeFor('endpoint', spec.image_id, driver.name, acceleratorOf(spec));
+  if (found === null) return failure('start_failed', { why: `${driver.name} cannot run it` });
+  if (found.reference !== null) {
+    const image = await bringImage(driver, found.reference, stages, signal);
+    return image.ok ? { ok: true, engine: imageEngine(found), image: found.reference } : image;
+  }
   const onProgress = (done: number, total: number) => stages.progress(done, total);
   stages.begin('sandbox');
   const bwrap = await deps.bwrap.install(onProgress, signal);
@@ -112,8 +77,24 @@ export async function startEndpoint(
   const engine = await deps.runtime.install(onProgress, signal);
   if (!engine.ok) return failure(engine.code, engine.details);
   stages.done(engine.engine.label);
+  return { ok: true, engine: engine.engine, image: null };
+}
+
+/**
+ * Brings what is missing, checks the model, and starts the engine. Not yet ready when it resolves.
+ */
+async function startEndpoint(
+  deps: Deps,
+  order: Order<EndpointSpec>,
+  stages: Stages,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const { run, spec } = order;
+  const brought = await bringEngine(deps, order, stages, signal);
+  if (!brought.ok) return brought;
 
   stages.begin('model');
+  const onProgress = (done: number, total: number) => stages.progress(done, total);
   const model = await deps.resolveModel(spec.model, onProgress, signal, run);
   if (!model.ok) return failure(model.code, model.details);
   stages.done(whereFrom(model));
@@ -130,7 +111,7 @@ export async function startEndpoint(
 
   stages.begin('start');
   const parts = checked.model.shard === null ? [model.path] : allShards(model.path);
-  const command = deps.runtime.command(engine.engine, {
+  const command = deps.runtime.command(brought.engine, {
     spec,
     model_path: parts[0] ?? model.path,
     model_parts: parts.slice(1),
@@ -140,27 +121,25 @@ export async function startEndpoint(
   const { memory_bytes, cpu_millis } = spec;
   const { argv, env, mounts, ports } = command;
   const caps = { memory_bytes, cpu_millis, network: 'none' as const };
-  const wanted: Omit<RunSpec, 'spec_hash'> = { run, argv, env, mounts, ports, ...caps };
-  try {
-    await deps.driver.start({ ...wanted, spec_hash: digest(JSON.stringify(wanted)) }, signal);
-  } catch (error) {
-    if (error instanceof DriverError) return failure(error.code, { why: error.message });
-    throw error;
-  }
-  stages.done(command.notes.join(', '));
-  return { ok: true };
+  const { image } = brought;
+  const started = await startRun(
+    deps.driver,
+    { run, argv, env, mounts, ports, ...caps, ...(image === null ? {} : { image }) },
+    signal,
+  );
+  if (started.ok) stages.done(command.notes.join(', '));
+  return started;
 }
 
 /** Waits until a started engine has answered one real token. */
-export async function awaitAnswer(
-  deps: EndpointDeps,
-  run: RunKey,
-  name: string,
+async function awaitAnswer(
+  deps: Deps,
+  { run, spec }: Order<EndpointSpec>,
   stages: Stages,
   signal: AbortSignal,
 ): Promise<Outcome> {
   stages.begin('load');
-  const loaded = await awaitHealth(deps, run, signal);
+  const loaded = await untilAnswered(watchedOf(deps, run), (status) => status === 200, signal);
   if (!loaded.ok) return loaded;
   stages.begin('answer');
   const { answer_path, answer_body } = deps.runtime.readiness;
@@ -170,7 +149,7 @@ export async function awaitAnswer(
     {
       method: 'POST',
       path: answer_path,
-      body: answer_body(name),
+      body: answer_body(spec.name),
       timeout_ms: deps.patience.answer_ms,
     },
     signal,
@@ -184,80 +163,17 @@ export async function awaitAnswer(
   return { ok: true };
 }
 
-async function awaitHealth(deps: EndpointDeps, run: RunKey, signal: AbortSignal): Promise<Outcome> {
-  const { clock, driver } = deps;
-  let progress = '';
-  let progressed_at = clock.monotonic();
-  while (!signal.aborted) {
-    const reply = await health(deps, run, signal);
-    if (reply.ok && reply.status === 200) return { ok: true };
-    if (await hasEnded(driver, run)) return failure('engine_exited');
-    // Memory that grows and lines that are written are progress; burning CPU is none.
-    const [stats, log] = await Promise.all([driver.stats(run), driver.logs(run, -1, 1)]);
-    const now = `${log.next_offset}/${Math.floor((stats.memory_bytes ?? 0) / 2 ** 20)}`;
-    if (now !== progress) {
-      progress = now;
-      progressed_at = clock.monotonic();
-    }
-    const silent_ms = clock.monotonic() - progressed_at;
-    if (silent_ms >= deps.patience.load_silence_ms) {
-      return failure('engine_never_ready', { waited: formatDuration(silent_ms) });
-    }
-    await clock.sleep(Math.min(100, deps.patience.look_every_ms), signal);
-  }
-  return failure('engine_exited');
-}
-
-/** Watches a ready engine; resolves with why it has to be ended, or has ended. */
-export async function watchEndpoint(
-  deps: EndpointDeps,
-  run: RunKey,
-  signal: AbortSignal,
-): Promise<Outcome> {
-  const { clock, patience } = deps;
-  let healthy_at = clock.monotonic();
-  let asked_at = clock.monotonic();
-  let failures = 0;
-  while (!signal.aborted) {
-    await clock.sleep(patience.look_every_ms, signal);
-    if (signal.aborted) break;
-    if (await hasEnded(deps.driver, run)) return failure('engine_exited');
-    if (clock.monotonic() - asked_at < patience.health_every_ms) continue;
-    asked_at = clock.monotonic();
-    const reply = await health(deps, run, signal);
-    if (reply.ok) {
-      failures = 0;
-      healthy_at = clock.monotonic();
-    } else if (++failures >= 3) {
-      const waited = formatDuration(clock.monotonic() - healthy_at);
-      return failure('engine_hangs', { waited });
-    }
-  }
-  return { ok: true };
-}
-
-function health(deps: EndpointDeps, run: RunKey, signal: AbortSignal) {
-  return callEngine(
-    deps.clock,
-    () => deps.driver.dial(run, 'api'),
-    {
-      method: 'GET',
-      path: deps.runtime.readiness.health_path,
-      timeout_ms: deps.patience.health_ms,
-    },
-    signal,
-  );
-}
-
-async function hasEnded(driver: Driver, run: RunKey): Promise<boolean> {
-  const all = await driver.observe();
-  const found = all.find(
-    (entry) =>
-      entry.run.workload_id === run.workload_id &&
-      entry.run.replica === run.replica &&
-      entry.run.run_epoch === run.run_epoch,
-  );
-  return found === undefined || found.state === 'exited';
+function watchedOf({ driver, clock, patience, runtime }: Deps, run: RunKey): Watched {
+  const call = {
+    method: 'GET' as const,
+    path: runtime.readiness.health_path,
+    timeout_ms: patience.health_ms,
+  };
+  return {
+    ...{ driver, run, clock, patience },
+    codes: { exited: 'engine_exited', never_ready: 'engine_never_ready', hangs: 'engine_hangs' },
+    ask: (signal) => callEngine(clock, () => driver.dial(run, 'api'), call, signal),
+  };
 }
 
 /** The file, and which revision of its repository it is of. */

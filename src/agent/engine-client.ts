@@ -10,12 +10,20 @@ import type { Clock } from '../lib/clock.ts';
 
 export type EngineReply = { ok: true; status: number; body: string } | { ok: false; why: string };
 
+export type EngineCall = {
+  method: 'GET' | 'POST';
+  path: string;
+  headers?: Record<string, string>;
+  body?: unknown;
+  timeout_ms: number;
+};
+
 const body_limit_bytes = 64 * 1024;
 
 export async function callEngine(
   clock: Clock,
   dial: () => Promise<Duplex>,
-  call: { method: 'GET' | 'POST'; path: string; body?: unknown; timeout_ms: number },
+  call: EngineCall,
   signal: AbortSignal,
 ): Promise<EngineReply> {
   let stream: Duplex;
@@ -43,6 +51,7 @@ export async function callEngine(
       path: call.path,
       createConnection: () => stream,
       headers: {
+        ...call.headers,
         host: 'engine',
         connection: 'close',
         ...(body === '' ? {} : { 'content-type': 'application/json' }),

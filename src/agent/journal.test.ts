@@ -17,7 +17,7 @@ const entry: JournalEntry = {
   boot_id: 'b',
   spec: {
     ...{ kind: 'endpoint', name: 'chat', model: 'm', context_length: null, parallel: 2 },
-    ...{ cpu_millis: 1000, memory_bytes: 1 },
+    ...{ cpu_millis: 1000, memory_bytes: 1, image_id: null, accelerator: null },
   },
   end: null,
   started: false,

@@ -13,23 +13,34 @@ import { parseRunName, type RunKey, runName } from '../core/run.ts';
 import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
 import { describeError, type Log } from '../lib/log.ts';
 
+const sizes = { cpu_millis: z.number(), memory_bytes: z.number() };
+const place = { name: z.string(), accelerator: z.string().nullable().default(null) };
+const endpointSchema = z.object({
+  ...{ kind: z.literal('endpoint'), ...place, ...sizes },
+  image_id: z.string().nullable().default(null),
+  model: z.string(),
+  context_length: z.number().nullable(),
+  parallel: z.number().nullable(),
+});
+const imageParts = {
+  ...{ ...place, ...sizes, image_id: z.string(), disk_bytes: z.number() },
+  command: z.array(z.string()),
+  /** Empty: variables are not written down. */
+  env: z.record(z.string(), z.union([z.string(), z.object({ secret: z.string() })])),
+};
+const specSchema = z.discriminatedUnion('kind', [
+  endpointSchema,
+  z.object({ kind: z.literal('notebook'), ...imageParts }),
+  z.object({ kind: z.literal('instance'), ...imageParts }),
+]);
+
 const entrySchema = z.object({
   driver: z.string(),
   intent: z.enum(['run', 'park', 'remove']),
   boot_id: z.string(),
   /** Its driver has started it: where the driver knows nothing of it any more, it is lost. */
   started: z.boolean().default(false),
-  spec: z
-    .object({
-      kind: z.literal('endpoint'),
-      name: z.string(),
-      model: z.string(),
-      context_length: z.number().nullable(),
-      parallel: z.number().nullable(),
-      cpu_millis: z.number(),
-      memory_bytes: z.number(),
-    })
-    .nullable(),
+  spec: specSchema.nullable(),
   end: z
     .object({
       exit: z

@@ -163,6 +163,8 @@ function localBackend(
     exec: async (machine: string, run: RunKey, ask: ExecAsk, signal: AbortSignal) =>
       driverOf(machine, run).exec(run, ask, signal),
     files: async (machine: string, run: RunKey) => driverOf(machine, run).files(run),
+    connect: async (machine: string, run: RunKey, tcp_port: number) =>
+      driverOf(machine, run).connect(run, tcp_port),
   };
 }
 

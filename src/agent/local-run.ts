@@ -26,6 +26,8 @@ export type LocalRun = {
   is_there: boolean;
   stages: Stages;
   end: RunEnd | null;
+  /** Programs of it that were ended for lack of memory. */
+  oom_kills: number;
   /** When it was seen to end while it was watched, on this agent's monotonic clock. */
   ended_mono?: number;
   /** Ends what is being done for it (bringing it up, watching it). */
@@ -50,6 +52,7 @@ export function observedOf(local: LocalRun, clock: Pick<Clock, 'monotonic'>): Ob
     reason: local.end?.reason ?? null,
     details: local.end?.details ?? {},
     log_tail: local.end?.log_tail ?? null,
+    ...(local.oom_kills === 0 ? {} : { oom_kills: local.oom_kills }),
     ended_ago_ms:
       ended_mono === undefined || local.end === null
         ? null

@@ -19,6 +19,8 @@ export type LocalFacts = {
 export type Step =
   | { step: 'bring-up'; desired: DesiredRun }
   | { step: 'stop'; run: RunKey; mode: 'park' | 'remove' }
+  /** Nothing of its workload is wanted any more: what that keeps here goes with it. */
+  | { step: 'erase'; run: RunKey; driver: string }
   /** It was here, and nothing of it is: say that it ended. */
   | { step: 'report-lost'; run: RunKey; driver: string }
   /** Nothing of it is here: say so. `driver`: who would know, empty where its end is proven. */
@@ -52,6 +54,9 @@ function stepFor(entry: DesiredRun, local: LocalFacts | undefined): Step | null 
     }
     const idle = local === undefined || (local.phase === 'preparing' && local.busy === 'no');
     return idle ? { step: 'bring-up', desired: entry } : null;
+  }
+  if (entry.erase && local?.phase !== 'removed') {
+    return { step: 'erase', run, driver: entry.driver };
   }
   const phase = action === 'park' ? 'parked' : 'removed';
   if (local === undefined) {

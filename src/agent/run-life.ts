@@ -5,20 +5,20 @@
  * a stop that fails is tried again until it is proven or somebody else takes over; how a run ended
  * is in the journal before it is reported.
  */
-import type { EndpointSpec } from '../contract/sync.ts';
+import type { RunSecrets, RunTarget } from '../contract/sync.ts';
 import type { RunExit } from '../core/run.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
-import type { EndpointWork, Outcome } from './endpoint-run.ts';
 import type { Journal, JournalEntry } from './journal.ts';
 import { type LocalRun, type Phase, type RunEnd, runName } from './local-run.ts';
 import type { LocalFacts } from './reconcile.ts';
+import { type BoundWork, boundWork, isExit, type Outcome, type RunWorks } from './run-work.ts';
 
 export type RunsDeps = {
   drivers: Map<string, Driver>;
-  /** How endpoints are brought up and watched. */
-  endpoint: EndpointWork;
+  /** How each kind is brought up and watched. */
+  works: RunWorks;
   journal: Journal;
   boot_id: string;
   clock: Clock;
@@ -35,22 +35,30 @@ const stop_grace_ms = 5000;
 const retry_ms = 1000;
 const log_tail_bytes = 4096;
 
-/** Begins to bring a run up, or to watch it where it is there already. */
-export function bringUp(deps: RunsDeps, one: Local, spec: EndpointSpec): void {
+/**
+ * Begins to bring a run up, or to watch it where it is there already: then no secret is needed.
+ */
+export function bringUp(
+  deps: RunsDeps,
+  one: Local,
+  spec: RunTarget,
+  secrets: RunSecrets | null = null,
+): void {
   one.busy = 'bringing-up';
   one.phase = 'preparing';
-  one.work = supervise(deps, one, spec).finally(() => {
+  const work = boundWork(deps.works, { run: one.run, spec, secrets });
+  one.work = supervise(deps, one, work).finally(() => {
     if (one.busy === 'bringing-up') one.busy = 'no';
     deps.changed();
   });
 }
 
 /** Never rejects: nobody waits for it but a stop. */
-async function supervise(deps: RunsDeps, one: Local, spec: EndpointSpec): Promise<void> {
+async function supervise(deps: RunsDeps, one: Local, work: BoundWork): Promise<void> {
   const { signal } = one.stopping;
   let outcome: Outcome;
   try {
-    outcome = await liveThrough(deps, one, spec, signal);
+    outcome = await liveThrough(deps, one, work, signal);
   } catch (error) {
     complain(deps, one, error, 'a run could not go on');
     outcome = { ok: false, code: 'agent_failed', details: { why: describeError(error) } };
@@ -71,27 +79,30 @@ async function supervise(deps: RunsDeps, one: Local, spec: EndpointSpec): Promis
 async function liveThrough(
   deps: RunsDeps,
   one: Local,
-  spec: EndpointSpec,
+  work: BoundWork,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  const { endpoint } = deps;
   const driver = driverOf(deps, one);
   if (!one.is_there) {
-    const started = await endpoint.start(driver, one.run, spec, one.stages, signal);
+    const started = await work.start(driver, one.stages, signal);
     if (!started.ok || signal.aborted) return started;
     one.is_there = true;
     note(deps, one, { started: true });
   }
-  const answered = await endpoint.awaitAnswer(driver, one.run, spec.name, one.stages, signal);
+  const answered = await work.awaitReady(driver, one.stages, signal);
   if (!answered.ok || signal.aborted) return answered;
   one.phase = 'ready';
   deps.changed();
-  return endpoint.watch(driver, one.run, signal);
+  return work.watch(driver, signal, ({ oom_kills }) => {
+    if (oom_kills <= one.oom_kills) return;
+    one.oom_kills = oom_kills;
+    deps.changed();
+  });
 }
 
 /** Makes sure that nothing of a failed run executes any more, and keeps how it ended. */
 async function endRun(deps: RunsDeps, one: Local, failure: Failure): Promise<void> {
-  const seen_to_end = failure.code === 'engine_exited';
+  const seen_to_end = isExit(failure.code);
   const exit_before = await exitOf(deps, one);
   await driverOf(deps, one).stop(one.run, 'park', seen_to_end ? 0 : stop_grace_ms);
   const exit = seen_to_end ? (exit_before ?? (await exitOf(deps, one))) : null;
@@ -99,13 +110,20 @@ async function endRun(deps: RunsDeps, one: Local, failure: Failure): Promise<voi
 }
 
 /** Ends a run for whom it was asked; resolves only when its driver has proven it. */
-export async function stopRun(deps: RunsDeps, one: Local, mode: 'park' | 'remove'): Promise<void> {
+export async function stopRun(
+  deps: RunsDeps,
+  one: Local,
+  mode: 'park' | 'remove',
+  /** What its workload keeps here goes too. */
+  erase = false,
+): Promise<void> {
   const { journal } = deps;
   one.stopping.abort();
   await one.work;
   note(deps, one, { intent: mode });
   await driverOf(deps, one).stop(one.run, mode, stop_grace_ms);
   if (mode === 'remove') {
+    if (erase) await driverOf(deps, one).erase(one.run.workload_id);
     journal.remove(one.run);
     one.phase = 'removed';
   } else {

@@ -6,7 +6,7 @@
  * plane said that it still should; a step that cannot be carried out keeps no other one from it,
  * and is decided again at the next pass.
  */
-import type { DesiredRun } from '../contract/sync.ts';
+import type { DesiredRun, RunTarget } from '../contract/sync.ts';
 import type { ReasonCode } from '../core/reasons.ts';
 import { type RunKey, runName } from '../core/run.ts';
 import { mayRun } from '../core/trust.ts';
@@ -61,6 +61,7 @@ function local(context: Context, run: RunKey, driver: string, phase: Phase): Loc
     is_there: false,
     stages: createStages(context.clock, context.changed),
     end: null,
+    oom_kills: 0,
     stopping: new AbortController(),
     work: Promise.resolve(),
     busy: 'no',
@@ -138,6 +139,8 @@ function carryOut(context: Context, step: Step): void {
     reportGone(context, step.run, step.driver, step.phase);
   } else if (step.step === 'forget') {
     context.here.delete(runName(step.run));
+  } else if (step.step === 'erase') {
+    beginErase(context, step.run, step.driver);
   } else {
     beginStop(context, step.run, step.mode);
   }
@@ -162,10 +165,26 @@ function beginStop(context: Context, run: RunKey, mode: 'park' | 'remove'): void
     context.changed();
     return;
   }
+  carryOutStop(context, one, mode, false);
+}
+
+/** Of a run that nobody here knows its driver is asked all the same: it may have kept something. */
+function beginErase(context: Context, run: RunKey, driver: string): void {
+  if (!context.drivers.has(driver)) {
+    reportGone(context, run, driver, 'removed');
+    return;
+  }
+  const one = local(context, run, driver, 'unknown');
+  if (one.driver === '') one.driver = driver;
+  carryOutStop(context, one, 'remove', true);
+}
+
+function carryOutStop(context: Context, one: Local, mode: 'park' | 'remove', erase: boolean): void {
   one.busy = 'stopping';
-  stopRun(context, one, mode)
+  stopRun(context, one, mode, erase)
     .catch((error) => {
-      context.log.error({ run: runName(run), error: describeError(error) }, 'a stop failed');
+      const fields = { run: runName(one.run), error: describeError(error) };
+      context.log.error(fields, 'a stop failed');
       return context.clock.sleep(retry_ms); // the next reconcile tries again
     })
     .finally(() => {
@@ -189,10 +208,16 @@ function beginRun(context: Context, desired: DesiredRun): void {
     settle(context, one, endedFor(refused ?? 'driver_missing', details), 'ended');
     return;
   }
-  const intent = { intent: 'run' as const, boot_id, spec: desired.spec, end: null };
+  const { spec, secrets } = desired;
+  const intent = { intent: 'run' as const, boot_id, spec: withoutEnv(spec), end: null };
   const entry = journal.read(run) ?? { driver: desired.driver, started: false, ...intent };
   journal.write(run, { ...entry, ...intent });
-  bringUp(context, local(context, run, desired.driver, 'preparing'), desired.spec);
+  bringUp(context, local(context, run, desired.driver, 'preparing'), spec, secrets);
+}
+
+/** What the journal keeps: variables are for the run alone. */
+function withoutEnv(spec: RunTarget): RunTarget {
+  return spec.kind === 'endpoint' ? spec : { ...spec, env: {} };
 }
 
 /** The agent looks for itself whether it may and can run what it is told to. */

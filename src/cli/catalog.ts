@@ -1,5 +1,5 @@
 /**
- * `einsora catalog`: the models that come with Einsora, and the classes to ask for.
+ * `einsora catalog`: the models and images that come with Einsora, and the classes to ask for.
  */
 import type { Catalog } from '../contract/machines.ts';
 import { formatBytes, formatMemory } from '../core/format.ts';
@@ -19,6 +19,9 @@ export async function catalog(context: Context, options: CatalogOptions): Promis
   const model_headings = ['MODEL', 'SIZE', 'PARAMETERS', 'CONTEXT', 'FITS', 'LICENCE', 'TITLE'];
   printTable(context, model_headings, found.models.map(modelRow));
   printData(context, '');
+  const image_headings = ['IMAGE', 'FOR', 'RUNS ON', 'AS', 'READY ON', 'TITLE'];
+  printTable(context, image_headings, found.images.map(imageRow));
+  printData(context, '');
   const class_headings = ['CLASS', 'ACCELERATOR', 'DELIVERY', 'CPU', 'MEMORY', 'OFFERED BY'];
   printTable(context, class_headings, found.classes.map(classRow));
   return exitCode('ok');
@@ -33,6 +36,20 @@ function modelRow(model: Catalog['models'][number]): string[] {
     model.smallest_class ?? 'no class here',
     model.licence,
     model.title,
+  ];
+}
+
+function imageRow(image: Catalog['images'][number]): string[] {
+  const each = (name: 'accelerator' | 'form') => [
+    ...new Set(image.runtimes.map((runtime) => runtime[name])),
+  ];
+  return [
+    image.name,
+    image.kinds.join(', '),
+    each('accelerator').join(', '),
+    each('form').join(', '),
+    image.machines.length === 0 ? 'no machine' : image.machines.join(', '),
+    image.title,
   ];
 }
 

@@ -78,6 +78,23 @@ export const catalogSchema = z
         machines: z.array(z.string()),
       }),
     ),
+    images: z.array(
+      z.object({
+        name: z.string(),
+        title: z.string(),
+        kinds: z.array(z.string()),
+        runtimes: z.array(
+          z.object({
+            accelerator: z.string(),
+            form: z.enum(['native', 'container', 'machine']),
+            /** What a container engine is asked for; null for the machine's own programs. */
+            reference: z.string().nullable(),
+          }),
+        ),
+        /** Machines with a driver that is ready to run it. */
+        machines: z.array(z.string()),
+      }),
+    ),
     models: z.array(
       z.object({
         name: z.string(),

@@ -7,6 +7,7 @@
  */
 import { z } from 'zod';
 import type { TrustLevel } from '../core/trust.ts';
+import type { EnvValue } from '../core/workload.ts';
 import { inventorySchema } from './machines.ts';
 import { type DesiredModels, observedModelsSchema } from './model-files.ts';
 import { stageSchema } from './workloads.ts';
@@ -63,6 +64,8 @@ export const observedRunSchema = z.object({
   reason: z.string().nullable(),
   details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
   log_tail: z.string().max(8192).nullable(),
+  /** Programs of it that were ended for lack of memory, where that can be counted. */
+  oom_kills: z.int().min(0).optional(),
   /** How long ago it ended, by the agent's monotonic clock, where the agent saw it run and end. */
   ended_ago_ms: z.number().min(0).nullable().optional(),
 });
@@ -88,11 +91,41 @@ export type Report = z.infer<typeof reportSchema>;
 export type EndpointSpec = {
   kind: 'endpoint';
   name: string;
+  /** Of the catalog; null for the engine that comes with Einsora. */
+  image_id: string | null;
+  accelerator: string | null;
   model: string;
   context_length: number | null;
   parallel: number | null;
   cpu_millis: number;
   memory_bytes: number;
+};
+
+/** What a notebook and an instance are run by: an image, and what is to be in it. */
+type ImageSpec = {
+  name: string;
+  image_id: string;
+  accelerator: string | null;
+  /** Empty: what the image begins with. */
+  command: string[];
+  /** Secrets by their names: the values come in `RunSecrets`. */
+  env: Record<string, EnvValue>;
+  cpu_millis: number;
+  memory_bytes: number;
+  disk_bytes: number;
+};
+export type NotebookSpec = ImageSpec & { kind: 'notebook' };
+export type InstanceSpec = ImageSpec & { kind: 'instance' };
+
+/** What to run, by kind. */
+export type RunTarget = EndpointSpec | NotebookSpec | InstanceSpec;
+
+/** What only the machine that runs it is told, and what it never writes down. */
+export type RunSecrets = {
+  /** What the run's web page is to ask for; null for kinds without one. */
+  site_token: string | null;
+  /** Values of the stored secrets that its variables take, by their names. */
+  values: Record<string, string>;
 };
 
 export type DesiredRun = {
@@ -104,11 +137,15 @@ export type DesiredRun = {
   begun: boolean;
   /** Its end is proven. */
   over: boolean;
+  /** With `remove`: what the workload keeps on the machine goes too. */
+  erase: boolean;
   /** How whoever runs it stands to the machine: the agent looks again. */
   trust: TrustLevel;
   driver: string;
   /** What to run; null where it is to be parked or removed. */
-  spec: EndpointSpec | null;
+  spec: RunTarget | null;
+  /** Filled in on the way out: desired state itself is worked out without them. */
+  secrets: RunSecrets | null;
 };
 
 export type SyncReply =

@@ -6,6 +6,7 @@ import { z } from '@hono/zod-openapi';
 import { states } from '../core/states.ts';
 import { kinds } from '../core/workload.ts';
 import { limits } from './limits.ts';
+import { launchExtras, shownExtras } from './workload-extras.ts';
 
 const namePattern = /^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/;
 
@@ -17,7 +18,7 @@ export const launchSchema = z
       .max(limits.name_chars)
       .regex(namePattern, 'use lower-case letters, digits, dots and dashes')
       .optional()
-      .openapi({ description: 'Chosen from the model where left out.' }),
+      .openapi({ description: 'Chosen from the model or the kind where left out.' }),
     model: z.string().min(1).max(limits.model_chars).optional().openapi({
       description: 'A catalog name, hf://owner/repo, an https or file URL, or a path.',
     }),
@@ -31,6 +32,7 @@ export const launchSchema = z
     gpu_class: z.string().max(64).optional(),
     gpu_count: z.int().min(0).max(16).optional(),
     region: z.string().max(63).optional(),
+    ...launchExtras,
   })
   .openapi('Launch');
 export type Launch = z.infer<typeof launchSchema>;
@@ -57,7 +59,9 @@ const specSchema = z.object({
     context_length: z.number().optional(),
     parallel: z.number().optional(),
   }),
+  ...shownExtras,
 });
+export type ShownSpec = z.infer<typeof specSchema>;
 
 const placementSchema = z.object({
   machine_id: z.string(),
@@ -98,8 +102,21 @@ export const planSchema = z
   .openapi('Plan');
 export type Plan = z.infer<typeof planSchema>;
 
+export const stage_names = [
+  'sandbox',
+  'engine',
+  'environment',
+  'image',
+  'model',
+  'validate',
+  'start',
+  'load',
+  'answer',
+  'ready',
+] as const;
+
 export const stageSchema = z.object({
-  name: z.enum(['sandbox', 'engine', 'model', 'validate', 'start', 'load', 'answer']),
+  name: z.enum(stage_names),
   state: z.enum(['running', 'done', 'failed']),
   duration_ms: z.number(),
   done_bytes: z.number().nullable(),

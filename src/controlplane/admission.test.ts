@@ -31,7 +31,7 @@ function machine(id: string, cores: number, held_cores = 0): MachineView {
   return {
     ...{ id, name: id, region: 'local', owner_tenant_id: 'mine', invited_tenant_ids: [] },
     ...{ sharing: 'community', online: true, last_seen_at: 0, accelerators: ['cpu'] },
-    drivers: [{ driver: 'libvirt', ready: true, why: null, kinds: ['endpoint'] }],
+    drivers: [{ driver: 'macos-container', ready: true, why: null, kinds: ['endpoint'] }],
     offered: { cpu_millis: cores * 1000, memory_bytes: 64 * gib, disk_bytes: 0 },
     held: { ...none, cpu_millis: held_cores * 1000 },
     ...{ reserved: { ...none }, holders: [] },

@@ -9,6 +9,7 @@ import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import type { Agent, Transport } from '../agent/agent.ts';
 import { createPresence } from '../backends/agent/presence.ts';
+import { createRunSecrets } from '../backends/agent/run-secrets.ts';
 import { createSync } from '../backends/agent/sync.ts';
 import { EinsoraError } from '../contract/errors.ts';
 import { makeId } from '../core/ids.ts';
@@ -150,6 +151,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const sync = createSync({
     ...{ store, clock, log, presence, models: models.modelSync, written: changes.written },
     changed: () => controller.wake(),
+    withSecrets: createRunSecrets({ ...runTokens, reveal: secrets.reveal, log }),
   });
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence });

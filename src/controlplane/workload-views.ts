@@ -15,13 +15,14 @@ import type {
 import { place } from '../core/placement.ts';
 import { type Details, fixOf, isReasonCode, type ReasonCode, sentenceOf } from '../core/reasons.ts';
 import { type DriverName, hostSees } from '../core/trust.ts';
-import type { MachineView, WorkloadSpec } from '../core/workload.ts';
+import { type MachineView, readSpec } from '../core/workload.ts';
 import { userNames } from '../store/accounts.ts';
 import type { EventRow, WorkloadRow } from '../store/events.ts';
 import type { KeyRow } from '../store/keys.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { currentRuns } from '../store/workloads.ts';
 import type { QueueView } from './queue-view.ts';
+import { shownSpec } from './request-extras.ts';
 import type { SpecResult } from './request-spec.ts';
 
 export type ViewDeps = {
@@ -54,7 +55,7 @@ export async function workloadViews(
     const told = row.state === 'queued' ? deps.queue.reason(row.id) : null;
     views.push({
       id: row.id,
-      ...(JSON.parse(row.spec) as WorkloadSpec),
+      ...shownSpec(readSpec(row.spec)),
       name: row.name,
       state: row.state,
       intent: row.intent,
@@ -123,7 +124,7 @@ export function planView(
 ): Omit<Plan, 'download'> {
   const decision = place(asked.spec, tenant_id, machines);
   return {
-    asked: asked.spec,
+    asked: shownSpec(asked.spec),
     defaults: asked.defaults,
     chosen: decision.chosen,
     host_sees: decision.chosen === null ? null : hostSees(decision.chosen.driver),

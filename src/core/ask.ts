@@ -10,6 +10,7 @@ import type { WorkloadSpec } from './workload.ts';
 export type Ask = Pick<
   WorkloadSpec,
   | 'kind'
+  | 'image_id'
   | 'region'
   | 'accelerator'
   | 'gpu_class'
@@ -21,17 +22,20 @@ export type Ask = Pick<
 
 /** The ask of a spec as text: what the store keeps beside the spec. */
 export function askText(spec: Ask): string {
-  const { kind, region, accelerator, gpu_class, gpu_count } = spec;
+  const { kind, image_id, region, accelerator, gpu_class, gpu_count } = spec;
   const { cpu_millis, memory_bytes, disk_bytes } = spec;
   return JSON.stringify({
     ...{ kind, region, accelerator, gpu_class, gpu_count },
     ...{ cpu_millis, memory_bytes, disk_bytes },
+    // As in rows that were written before images were.
+    ...(image_id === null ? {} : { image_id }),
   });
 }
 
 /** Of an ask's text, or of a whole spec's (rows that were written before asks were kept). */
 export function parseAsk(text: string): Ask {
-  return JSON.parse(text) as Ask;
+  const ask = JSON.parse(text) as Omit<Ask, 'image_id'> & Partial<Ask>;
+  return { ...ask, image_id: ask.image_id ?? null };
 }
 
 /** What a second of it weighs in fair share: its class's weight, else its cores. */

@@ -21,6 +21,7 @@ const anyRow: fc.Arbitrary<DesiredSource> = fc.record({
   run_epoch: fc.integer({ min: 1, max: 99 }),
   driver: fc.constantFrom('linux-native', 'sim'),
   wanted: fc.constantFrom('run', 'park', 'remove'),
+  intent: fc.constantFrom('running', 'stopped', 'deleted'),
   proven_at: fc.option(fc.nat(), { nil: null }),
   ended_at: fc.option(fc.nat(), { nil: null }),
   name: fc.string(),
@@ -28,6 +29,7 @@ const anyRow: fc.Arbitrary<DesiredSource> = fc.record({
     spec({}),
     spec({ model_params: { context_length: 512, parallel: 2 } }),
     spec({ kind: 'vm', model: null }),
+    spec({ kind: 'notebook', model: null, image_id: 'jupyter', env: { A: { secret: 'a' } } }),
   ),
   tenant_id: fc.constantFrom('ada', 'bob'),
   owner_tenant_id: fc.constantFrom('ada', 'bob'),
@@ -71,17 +73,30 @@ test("what ended, or is not the owner's on a weak driver, is never asked to run"
   });
 });
 
+const sizes = ['cpu_millis', 'memory_bytes'];
+const any = ['kind', 'name', 'image_id', 'accelerator'];
+const endpoint = [...any, 'model', 'context_length', 'parallel', ...sizes];
+const notebook = [...any, 'command', 'env', ...sizes, 'disk_bytes'];
+
 test('only what is to run is told what to run, and never a secret or a tenant', () => {
   always((rows) => {
     for (const run of desiredRuns(rows)) {
       if (run.action !== 'run') assert.equal(run.spec, null);
+      assert.equal(run.secrets, null);
       const keys = Object.keys(run.spec ?? {});
-      assert.deepEqual(
-        keys,
-        run.spec === null
-          ? []
-          : ['kind', 'name', 'model', 'context_length', 'parallel', 'cpu_millis', 'memory_bytes'],
-      );
+      const known = run.spec === null ? [] : run.spec.kind === 'endpoint' ? endpoint : notebook;
+      assert.deepEqual(keys, known);
     }
+  });
+});
+
+test('what a workload keeps goes only with the runs of one that is to be deleted', () => {
+  always((rows) => {
+    desiredRuns(rows).forEach((run, index) => {
+      const row = rows[index];
+      const keeps = row !== undefined && !row.spec.includes('endpoint');
+      const is_gone = row?.intent === 'deleted' && run.action === 'remove';
+      assert.equal(run.erase, is_gone && keeps);
+    });
   });
 });

@@ -6,9 +6,10 @@
  * run that ended is never asked to run again (a run is one attempt); what may not run on the
  * machine (any more) is parked, whatever is wanted of it.
  */
-import type { DesiredRun } from '../contract/sync.ts';
+import type { DesiredRun, RunTarget } from '../contract/sync.ts';
+import { defaultImage } from './images.ts';
 import { type DriverName, mayRun, type Sharing, trustLevel } from './trust.ts';
-import type { WorkloadSpec } from './workload.ts';
+import { readSpec } from './workload.ts';
 
 export type DesiredSource = {
   workload_id: string;
@@ -16,6 +17,8 @@ export type DesiredSource = {
   run_epoch: number;
   driver: DriverName;
   wanted: 'run' | 'park' | 'remove';
+  /** Of the workload: what it keeps goes only where it is to be deleted. */
+  intent: 'running' | 'stopped' | 'deleted';
   /** When it was last reported from the machine. */
   proven_at: number | null;
   ended_at: number | null;
@@ -37,21 +40,34 @@ export function desiredRuns(rows: readonly DesiredSource[]): DesiredRun[] {
     const begun = row.proven_at !== null;
     const spec = specOf(row, action);
     const over = row.ended_at !== null;
-    return { workload_id, replica, run_epoch, action, begun, over, trust, driver, spec };
+    const erase = action === 'remove' && row.intent === 'deleted' && keepsSomething(row);
+    const facts = { action, begun, over, erase, trust, driver };
+    return { workload_id, replica, run_epoch, ...facts, spec, secrets: null };
   });
 }
 
-function specOf(row: DesiredSource, action: DesiredRun['action']): DesiredRun['spec'] {
+/** An endpoint keeps nothing: its model is the machine's. */
+function keepsSomething({ spec }: DesiredSource): boolean {
+  return readSpec(spec).kind !== 'endpoint';
+}
+
+function specOf(row: DesiredSource, action: DesiredRun['action']): RunTarget | null {
   if (action !== 'run') return null;
-  const spec = JSON.parse(row.spec) as WorkloadSpec;
-  if (spec.kind !== 'endpoint' || spec.model === null) return null;
+  const spec = readSpec(row.spec);
+  const { kind, image_id, accelerator, cpu_millis, memory_bytes, disk_bytes } = spec;
+  const sizes = { cpu_millis, memory_bytes };
+  if (kind === 'notebook' || kind === 'instance') {
+    const image = image_id ?? defaultImage(kind) ?? '';
+    const { command, env } = spec;
+    return {
+      ...{ kind, name: row.name, image_id: image, accelerator, command, env },
+      ...{ ...sizes, disk_bytes },
+    };
+  }
+  if (kind !== 'endpoint' || spec.model === null) return null;
+  const { context_length = null, parallel = null } = spec.model_params;
   return {
-    kind: 'endpoint',
-    name: row.name,
-    model: spec.model,
-    context_length: spec.model_params.context_length ?? null,
-    parallel: spec.model_params.parallel ?? null,
-    cpu_millis: spec.cpu_millis,
-    memory_bytes: spec.memory_bytes,
+    ...{ kind, name: row.name, image_id, accelerator, model: spec.model },
+    ...{ context_length, parallel, ...sizes },
   };
 }

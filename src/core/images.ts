@@ -52,7 +52,12 @@ export const images: readonly ImageEntry[] = [
     kinds: ['notebook'],
     runtimes: [
       { ...onCpu('native', null), ...person, ports: ['web'] },
+      { ...on('apple', 'native', null), ...person, ports: ['web'] },
       { ...onCpu('container', 'localhost/einsora/jupyter:1'), ...person, ports: ['web'] },
+      {
+        ...on('nvidia', 'container', 'localhost/einsora/jupyter:1'),
+        ...{ ...person, ports: ['web'] },
+      },
     ],
   },
   {
@@ -79,10 +84,11 @@ export const images: readonly ImageEntry[] = [
   },
   {
     name: 'llama-cpp',
-    title: "llama.cpp's server, on the CPU",
+    title: "llama.cpp's server, on the CPU or a Mac's GPU",
     kinds: ['endpoint'],
     runtimes: [
       { ...onCpu('native', null), ...engine, ports: ['api'] },
+      { ...on('apple', 'native', null), ...engine, ports: ['api'] },
       { ...onCpu('container', 'localhost/einsora/llama-cpp:1'), ...engine, ports: ['api'] },
     ],
   },
@@ -141,7 +147,7 @@ const reference = new RegExp(
  */
 export function runtimesOf(kind: Kind, image_id: string | null): readonly ImageRuntime[] {
   const name = image_id ?? defaultImage(kind);
-  if (name === null) return endpoint_runtimes;
+  if (name === null) return kind === 'vm' ? machine_runtimes : engine_runtimes;
   const entry = findImage(name);
   if (entry !== null) return entry.kinds.includes(kind) ? entry.runtimes : [];
   if (!isImageReference(name)) return [];
@@ -150,17 +156,24 @@ export function runtimesOf(kind: Kind, image_id: string | null): readonly ImageR
   return kind === 'instance' ? [given] : [];
 }
 
+/** Whether a driver runs things that way; sim only pretends, so it does. */
+export function runsForm(driver: DriverName, form: RunForm): boolean {
+  return driver === 'sim' || formOf[driver] === form;
+}
+
 /** The runtime that a driver would use, or null. */
 export function runtimeFor(
   kind: Kind,
   image_id: string | null,
   driver: DriverName,
+  accelerator: ImageRuntime['accelerator'] | null = null,
 ): ImageRuntime | null {
-  const found = runtimesOf(kind, image_id);
-  return found.find(({ form }) => driver === 'sim' || formOf[driver] === form) ?? null;
+  const fits = (one: ImageRuntime) =>
+    runsForm(driver, one.form) && (accelerator === null || one.accelerator === accelerator);
+  return runtimesOf(kind, image_id).find(fits) ?? null;
 }
 
-export const formOf: Readonly<Record<DriverName, RunForm>> = {
+const formOf: Readonly<Record<DriverName, RunForm>> = {
   sim: 'native',
   'linux-native': 'native',
   'macos-native': 'native',
@@ -178,6 +191,14 @@ export function siteOf(kind: Kind): Site | null {
   return kind === 'notebook' ? { port: 'web', auth: 'token' } : null;
 }
 
+/**
+ * Whether its owner may run programs beside it and see its files. An endpoint answers requests and
+ * nothing more: on a machine of somebody else that is the promise (managed inference).
+ */
+export function hasShell(kind: Kind): boolean {
+  return kind !== 'endpoint';
+}
+
 function onCpu(form: RunForm, reference: string | null): ImageRuntime {
   return on('cpu', form, reference);
 }
@@ -192,4 +213,9 @@ function on(
 }
 
 /** An endpoint that names no image: the engines that come with Einsora. */
-const endpoint_runtimes = findImage('llama-cpp')?.runtimes ?? [];
+const engine_runtimes = ['llama-cpp', 'llama-cpp-cuda'].flatMap(
+  (name) => findImage(name)?.runtimes ?? [],
+);
+const machine_runtimes = (['cpu', 'nvidia', 'apple'] as const).map((accelerator) =>
+  on(accelerator, 'machine', null),
+);

@@ -22,6 +22,8 @@ type WorkloadFacts = {
   state: State;
   intent: 'running' | 'stopped' | 'deleted';
   attempts: number;
+  /** An endpoint where it is left out. */
+  kind?: string;
 };
 
 type Reported = {
@@ -88,6 +90,13 @@ const hopeless = new Set<ReasonCode>([
   'model_parts_missing',
   'model_corrupt',
   'no_engine_for_format',
+  // An image is what it is, and so is a secret that is gone.
+  'image_not_found',
+  'image_not_built',
+  'image_refused',
+  'instance_exited_at_once',
+  'notebook_never_ready',
+  'unknown_secret',
 ]);
 
 /** Returns null where the report says nothing new. */
@@ -148,7 +157,7 @@ function endedByItself(
   reported: Reported,
   at: { now: number; machine: string },
 ): WorkloadMove {
-  const code = reasonOf(reported);
+  const code = reasonOf(reported, workload.kind);
   const details: Details = {
     machine: at.machine,
     how: howItEnded(reported.exit),
@@ -160,7 +169,8 @@ function endedByItself(
   if (code === 'machine_rebooted' || code === 'machine_fenced') {
     return { event: 'replace', code, details, extra, set: { not_before: 0 } };
   }
-  if (hopeless.has(code)) return { event: 'fail', code, details, extra, set: { attempts } };
+  if (hopeless.has(code) || isFinished(code, reported.exit))
+    return { event: 'fail', code, details, extra, set: { attempts } };
   if (attempts >= attempt_limit) {
     const last = sentenceOf(code, details);
     const why = { ...details, count: attempts, last };
@@ -168,6 +178,11 @@ function endedByItself(
   }
   const not_before = at.now + backOff_ms(attempts);
   return { event: 'replace', code, details, extra, set: { attempts, not_before } };
+}
+
+/** A program that came to its own good end would only do all of it again. */
+function isFinished(code: ReasonCode, exit: RunExit | null): boolean {
+  return code === 'instance_exited' && exit?.code === 0;
 }
 
 /** No back-off lasts longer. */
@@ -178,10 +193,12 @@ export function backOff_ms(attempts: number): number {
   return Math.min(back_off_limit_ms, 1000 * 4 ** (attempts - 1));
 }
 
-function reasonOf(reported: Reported): ReasonCode {
+function reasonOf(reported: Reported, kind: string | undefined): ReasonCode {
   if (reported.exit?.out_of_memory) return 'out_of_memory';
   if (reported.reason !== null && isReasonCode(reported.reason)) return reported.reason;
-  return reported.exit === null ? 'run_vanished' : 'engine_exited';
+  if (reported.exit === null) return 'run_vanished';
+  if (kind === 'notebook') return 'notebook_exited';
+  return kind === 'instance' ? 'instance_exited' : 'engine_exited';
 }
 
 /** "exit code 1", "signal SIGSEGV", "nobody saw how". */

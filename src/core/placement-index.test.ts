@@ -12,13 +12,20 @@ import type { Amounts, MachineView } from './workload.ts';
 const gib = 2 ** 30;
 const none = { cpu_millis: 0, memory_bytes: 0, disk_bytes: 0 };
 const askOf = (cores: number, memory_gib: number): Ask => ({
-  ...{ kind: 'endpoint', region: 'local', accelerator: null, gpu_class: null, gpu_count: 0 },
+  ...{
+    kind: 'endpoint',
+    image_id: null,
+    region: 'local',
+    accelerator: null,
+    gpu_class: null,
+    gpu_count: 0,
+  },
   ...{ cpu_millis: cores * 1000, memory_bytes: memory_gib * gib, disk_bytes: 0 },
 });
 const machineOf = (id: string, cores: number, over: Partial<MachineView> = {}): MachineView => ({
   ...{ id, name: id, region: 'local', owner_tenant_id: 'mine', invited_tenant_ids: [] },
   ...{ sharing: 'private', online: true, last_seen_at: 0, accelerators: ['cpu'] },
-  drivers: [{ driver: 'libvirt', ready: true, why: null, kinds: ['endpoint'] }],
+  drivers: [{ driver: 'macos-container', ready: true, why: null, kinds: ['endpoint'] }],
   offered: { cpu_millis: cores * 1000, memory_bytes: cores * 2 * gib, disk_bytes: 0 },
   ...{ held: { ...none }, reserved: { ...none }, holders: [] },
   ...over,

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { freeOf, place, sizeName } from './placement.ts';
 import { sentenceOf } from './reasons.ts';
 import { type DriverName, driverIsolation, mayRun, maySee, trustLevel } from './trust.ts';
-import type { Amounts, MachineView, WorkloadSpec } from './workload.ts';
+import { type Amounts, type MachineView, no_extras, type WorkloadSpec } from './workload.ts';
 
 const gib = 2 ** 30;
 const spec: WorkloadSpec = {
@@ -22,6 +22,7 @@ const spec: WorkloadSpec = {
   disk_bytes: 0,
   model: 'smollm2-135m',
   model_params: {},
+  ...no_extras,
 };
 const desk: MachineView = {
   id: 'm1',
@@ -171,6 +172,56 @@ for (const [code, machine, asked] of refusedFor) {
   });
 }
 
+const both: MachineView = {
+  ...desk,
+  drivers: [
+    { driver: 'docker', ready: true, why: null, kinds: ['endpoint', 'notebook', 'instance'] },
+    { driver: 'linux-native', ready: true, why: null, kinds: ['endpoint', 'notebook'] },
+  ],
+};
+const [docker] = both.drivers;
+const chosenFor = (asked: Partial<WorkloadSpec>, machine = both) =>
+  place({ ...spec, model: null, ...asked }, 'mine', [machine]).chosen?.driver ?? null;
+
+test('among the drivers of a machine, the one that suits the image is taken', () => {
+  assert.equal(chosenFor({ kind: 'notebook' }), 'linux-native');
+  assert.equal(chosenFor({ kind: 'notebook', image_id: 'someone/lab:2' }), 'docker');
+  assert.equal(chosenFor({ kind: 'instance', image_id: 'debian' }), 'docker');
+  assert.equal(chosenFor({ kind: 'endpoint' }), 'linux-native');
+  const gpu = { ...both, accelerators: ['cpu', 'nvidia'] };
+  assert.equal(chosenFor({ kind: 'notebook', accelerator: 'nvidia' }, gpu), 'docker');
+  assert.equal(chosenFor({ kind: 'endpoint', image_id: 'einsora-vllm' }, gpu), 'docker');
+  assert.equal(chosenFor({ kind: 'endpoint', image_id: 'einsora-vllm' }), null);
+});
+
+test('a driver that is not ready leaves the image to the next one', () => {
+  const drivers = both.drivers.map((one) => ({ ...one, ready: one.driver === 'docker' }));
+  assert.equal(chosenFor({ kind: 'notebook' }, { ...both, drivers }), 'docker');
+});
+
+test('where no driver runs the form of an image, the refusal says what that needs', () => {
+  const drivers = [{ ...first(desk), kinds: ['endpoint' as const, 'instance' as const] }];
+  const machine = { ...desk, drivers };
+  const asked = { ...spec, kind: 'instance' as const, image_id: 'someone/tool:1', model: null };
+  const [refusal] = place(asked, 'mine', [machine]).refusals;
+  assert.equal(
+    refusal && sentenceOf(refusal.code, refusal.details),
+    'desk cannot run the image someone/tool:1: that needs a container engine such as Docker.',
+  );
+  const [missing] = place({ ...spec, image_id: 'einsora-vllm' }, 'mine', [both]).refusals;
+  assert.equal(
+    missing && sentenceOf(missing.code, missing.details),
+    'desk has no nvidia accelerator.',
+  );
+  const not_ready = { ...docker, ready: false, why: 'its engine does not answer' };
+  const waits = { ...both, drivers: [not_ready as MachineView['drivers'][number]] };
+  const [refused] = place(asked, 'mine', [waits]).refusals;
+  assert.equal(
+    refused && sentenceOf(refused.code, refused.details),
+    'desk: its engine does not answer',
+  );
+});
+
 test('why nothing can be capped is said once', () => {
   const why = 'memory cannot be capped: the folder cannot be written';
   const drivers = [{ ...first(desk), ready: false, why, why_code: 'cap_missing' as const }];
@@ -192,7 +243,7 @@ const unknownTo: [string, Partial<MachineView>][] = [
 for (const [what, machine] of unknownTo) {
   test(`a machine ${what} does not exist: neither chosen, named nor counted`, () => {
     for (const online of [true, false]) {
-      const drivers = [{ ...first(desk), driver: 'libvirt' as const }];
+      const drivers = [{ ...first(desk), driver: 'macos-container' as const }];
       const hidden = { ...desk, ...machine, online, drivers, name: 'secret' };
       const alone = place(spec, 'mine', [hidden]);
       assert.deepEqual(alone, { chosen: null, refusals: [], code: 'no_machine_shared' });

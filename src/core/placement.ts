@@ -3,15 +3,16 @@
  *
  * Invariants: a machine that a tenant may not know of is neither chosen, counted nor named; every
  * other that cannot take it has exactly one refusal, the first that applies in the order region,
- * kind, trust, accelerator, driver, size, reachability, room; the choice among the fitting ones is
- * the one that leaves the least waste, then the lower id.
+ * kind, image and accelerator, trust, driver, size, reachability, room; the choice among the
+ * fitting ones is the one that leaves the least waste, then the lower id.
  */
 
 import type { Ask } from './ask.ts';
 import { classes } from './catalog.ts';
 import { formatMemory } from './format.ts';
+import { defaultImage, type ImageRuntime, type RunForm, runsForm, runtimesOf } from './images.ts';
 import type { Details, ReasonCode } from './reasons.ts';
-import { driverIsolation, mayRun, maySee, trustLevel } from './trust.ts';
+import { type DriverName, driverIsolation, mayRun, maySee, trustLevel } from './trust.ts';
 import type { Amounts, MachineDriver, MachineView, Placement } from './workload.ts';
 
 export type Refusal = {
@@ -91,21 +92,30 @@ export function suitable(
   if (machine.region !== ask.region) return 'no_machine_matches';
   if (machine.drivers.length === 0) return 'machine_starting';
   const trust = trustLevel(tenant_id, machine);
+  const runtimes = runtimesOf(ask.kind, ask.image_id);
   let able = false;
+  let formed = false;
   let trusted: MachineDriver | null = null;
   let ready: MachineDriver | null = null;
+  let best = Number.POSITIVE_INFINITY;
   for (const entry of machine.drivers) {
     if (!entry.kinds.includes(ask.kind)) continue;
     able = true;
+    const rank = rankOf(runtimes, ask, entry.driver, machine.accelerators);
+    if (rank === null) continue;
+    formed = true;
     if (!mayRun(trust, entry.driver, machine.sharing)) continue;
     if (trusted === null || (trusted.why === null && entry.why !== null)) trusted = entry;
-    if (ready === null && entry.ready) ready = entry;
+    if (!entry.ready || rank >= best) continue;
+    [ready, best] = [entry, rank];
   }
   if (!able) return 'driver_missing';
-  if (trusted === null) return 'isolation_not_allowed';
-  if (ask.accelerator !== null && !machine.accelerators.includes(ask.accelerator)) {
-    return 'accelerator_missing';
+  if (!formed) {
+    const accelerators = acceleratorsOf(runtimes, ask);
+    const has_one = accelerators.some((one) => hasAccelerator(machine.accelerators, one));
+    return has_one ? 'image_form_missing' : 'accelerator_missing';
   }
+  if (trusted === null) return 'isolation_not_allowed';
   if (ready === null) {
     // Without a sandbox or a cap nothing runs: those have a sentence and a command of their own.
     const own = trusted.why_code;
@@ -120,6 +130,32 @@ export function suitable(
   return machine.online ? ready : 'machine_offline';
 }
 
+/** How well a driver runs the image there, 0 best; null where it cannot. */
+function rankOf(
+  runtimes: readonly ImageRuntime[],
+  ask: Ask,
+  driver: DriverName,
+  accelerators: readonly string[],
+): number | null {
+  const rank = runtimes.findIndex(
+    (one) =>
+      runsForm(driver, one.form) &&
+      (ask.accelerator === null || one.accelerator === ask.accelerator) &&
+      hasAccelerator(accelerators, one.accelerator),
+  );
+  return rank === -1 ? null : rank;
+}
+
+function hasAccelerator(accelerators: readonly string[], wanted: string): boolean {
+  return wanted === 'cpu' || accelerators.includes(wanted);
+}
+
+/** What the image could run on, of what was asked for. */
+function acceleratorsOf(runtimes: readonly ImageRuntime[], ask: Ask): string[] {
+  if (ask.accelerator !== null) return [ask.accelerator];
+  return [...new Set(runtimes.map((one) => one.accelerator))];
+}
+
 /** The details of a refusal, for its sentence. */
 export function refusalDetails(
   code: ReasonCode,
@@ -132,7 +168,9 @@ export function refusalDetails(
     case 'driver_missing':
       return { ...name, kind: ask.kind };
     case 'accelerator_missing':
-      return { ...name, accelerator: ask.accelerator };
+      return { ...name, accelerator: neededAccelerators(ask) };
+    case 'image_form_missing':
+      return { ...name, image: imageName(ask), needs: neededForms(ask) };
     case 'cap_missing': {
       // The driver's own finding begins with what the sentence says already.
       const why = whyNotReady(ask, tenant_id, machine);
@@ -161,14 +199,37 @@ export function refusalDetails(
 
 function whyNotReady(ask: Ask, tenant_id: string, machine: MachineView): string {
   const trust = trustLevel(tenant_id, machine);
+  const runtimes = runtimesOf(ask.kind, ask.image_id);
   const told = machine.drivers.find(
     (entry) =>
       entry.why !== null &&
       entry.kinds.includes(ask.kind) &&
+      rankOf(runtimes, ask, entry.driver, machine.accelerators) !== null &&
       mayRun(trust, entry.driver, machine.sharing),
   );
   return told?.why ?? 'its driver is not ready';
 }
+
+function neededAccelerators(ask: Ask): string {
+  return acceleratorsOf(runtimesOf(ask.kind, ask.image_id), ask).join(' or ');
+}
+
+function imageName({ kind, image_id }: Ask): string {
+  return image_id ?? defaultImage(kind) ?? `of a ${kind}`;
+}
+
+function neededForms(ask: Ask): string {
+  const runtimes = runtimesOf(ask.kind, ask.image_id).filter(
+    ({ accelerator }) => ask.accelerator === null || accelerator === ask.accelerator,
+  );
+  return [...new Set(runtimes.map(({ form }) => form_words[form]))].join(' or ') || 'another one';
+}
+
+const form_words: Readonly<Record<RunForm, string>> = {
+  native: "a driver for the machine's own programs",
+  container: 'a container engine such as Docker',
+  machine: 'a driver for virtual machines',
+};
 
 /** How much of the machine stays unused beside this one, as a share: less is better. */
 export function leftOver({ offered, held, reserved }: MachineView, ask: Amounts): number {

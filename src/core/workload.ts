@@ -27,7 +27,34 @@ export type WorkloadSpec = {
   /** A catalog name or a file:// URL; null for kinds without a model. */
   model: string | null;
   model_params: ModelParams;
+  /** Of the catalog, or a registry's reference; null where the kind or the model decides. */
+  image_id: string | null;
+  /** The program to run in the image; empty: what the image begins with. */
+  command: string[];
+  env: Record<string, EnvValue>;
+  /** Lines of authorized_keys: whoever comes in by SSH must hold one of them. Null: no key is asked. */
+  ssh_public_key: string | null;
+  /** Null: it is never stopped for being idle. */
+  idle_policy: IdlePolicy | null;
 };
+
+/** What stands in the store: a plain value, or the name of a stored secret, never its value. */
+export type EnvValue = string | { secret: string };
+export type IdlePolicy = { after_ms: number };
+
+/** What a spec says where nobody asked for an image, variables and the like. */
+export const no_extras = {
+  image_id: null,
+  command: [],
+  env: {},
+  ssh_public_key: null,
+  idle_policy: null,
+} satisfies Partial<WorkloadSpec>;
+
+/** A stored spec; one that was written before images were lacks them. */
+export function readSpec(text: string): WorkloadSpec {
+  return { ...no_extras, ...(JSON.parse(text) as WorkloadSpec) };
+}
 
 export type ModelParams = {
   /** Tokens of context for each of `parallel` requests at once. */

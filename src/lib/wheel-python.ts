@@ -20,7 +20,13 @@ export type Python = {
   version: string;
 };
 
-export type PythonLook = { env: Record<string, string>; clock: Clock; signal?: AbortSignal };
+export type PythonLook = {
+  env: Record<string, string>;
+  clock: Clock;
+  signal?: AbortSignal;
+  /** Nothing else will do. */
+  only?: Python | undefined;
+};
 
 /** The version that uv is asked for where the machine has none. */
 const wanted_version = '3.12';
@@ -41,6 +47,10 @@ json.dump({
 
 /** The usable Pythons, best first: those of the PATH, then one that uv knows of. Looks lazily. */
 export async function* findPythons(look: PythonLook): AsyncGenerator<Python> {
+  if (look.only !== undefined) {
+    yield look.only;
+    return;
+  }
   const seen = new Set<string>();
   for (const name of names) {
     const command = findProgram(name, look.env.PATH);

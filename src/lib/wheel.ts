@@ -1,6 +1,6 @@
 /**
- * Installs one pinned wheel (a package of the Python registry) into `<folder>/<name>-<version>/`,
- * by the package clients of the machine.
+ * Installs one pinned wheel (a package of the Python registry), or a pinned set of them, into
+ * `<folder>/<name>-<version>/`, by the package clients of the machine.
  *
  * Invariants: the target is either whole, with the pinned hash, or not there; a second call finds
  * it and needs no network and no Python; two calls at once, also of two processes, install once;
@@ -30,6 +30,7 @@ import {
   temporaryName,
 } from './wheel-folder.ts';
 import { takeLock } from './wheel-lock.ts';
+import type { Python } from './wheel-python.ts';
 
 export type WheelFile = { sha256: string; bytes: number; unpacked_bytes: number };
 
@@ -38,6 +39,11 @@ export type WheelPin = {
   version: string;
   /** By `<platform>-<arch>` as Node names them, or `any`. */
   builds: Readonly<Record<string, WheelFile>>;
+  /**
+   * The text of a file of requirements, each with its hashes, for a set of packages: then `sha256`
+   * is that text's, and the figures are about right.
+   */
+  requirements?: string;
 };
 
 export type WheelOptions = {
@@ -54,6 +60,8 @@ export type WheelOptions = {
   onProgress?: (done_bytes: number, total_bytes: number) => void;
   /** Of the wheel's files, keep only this one, under this name. */
   keep?: { file: string; as: string };
+  /** The one Python to install for: a set's files differ between versions. */
+  python?: Python;
   /** Files that must be executable: clients need not keep a mode that the wheel gives. */
   executables?: string[];
   /** What a disk has left; the disk's own answer unless told. */
@@ -162,14 +170,14 @@ async function installInto(
     venv: join(folder, 'venv'),
   };
   await mkdir(space.scratch, { recursive: true, mode: 0o700 });
-  await writeFile(
-    space.requirements,
-    `${options.pin.name}==${options.pin.version} --hash=sha256:${file.sha256}\n`,
-  );
+  const { name, version, requirements } = options.pin;
+  const one = `${name}==${version} --hash=sha256:${file.sha256}\n`;
+  await writeFile(space.requirements, requirements ?? one);
   const look = {
     env: clientEnv(options.env),
     clock: options.clock,
     signal: options.signal,
+    only: options.python,
   };
   let failed: WheelFailure | null = null;
   for await (const client of wheelClients(look, space)) {
@@ -191,7 +199,7 @@ async function finish(space: WheelWorkspace, folder: string, job: Job): Promise<
     await keepOne(space.content, options.keep.file, content, options.keep.as);
   }
   for (const program of options.executables ?? []) await chmod(join(content, program), 0o755);
-  await publish(content, target, file.sha256);
+  await publish(content, target, file.sha256, options.pin.requirements === undefined);
   options.onProgress?.(file.bytes, file.bytes);
   return { ok: true, path: target };
 }

@@ -39,7 +39,7 @@ export type EngineFinding =
   | (EngineFailure & { installable: boolean; download_bytes: number | null });
 
 export type EngineOrder = {
-  spec: EndpointSpec;
+  spec: Omit<EndpointSpec, 'image_id' | 'accelerator'>;
   /** The model file on this machine, as validated. */
   model_path: string;
   /** The further files of a split model, beside it. */

@@ -5,7 +5,7 @@
  * is told; what a machine says of an older wish does not end a newer one; a model that a run is on
  * is never wished away; an agent adds rows for its machine's owner alone.
  */
-import type { WorkloadSpec } from '../core/workload.ts';
+import { readSpec } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
 import type { Query, Row, Sql } from './sql.ts';
@@ -250,7 +250,7 @@ export async function listModelUses(
     [args.tenant_id, ...args.machine_ids],
   );
   return rows.map(({ machine_id, name, spec }) => {
-    const { model } = JSON.parse(spec) as WorkloadSpec;
+    const { model } = readSpec(spec);
     return { machine_id, name, model };
   });
 }

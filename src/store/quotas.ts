@@ -8,7 +8,7 @@
  */
 import { type Claims, exceeded, exceededDetails, type QuotaLimits } from '../core/quota.ts';
 import type { Details } from '../core/reasons.ts';
-import type { WorkloadSpec } from '../core/workload.ts';
+import { readSpec } from '../core/workload.ts';
 import type { WorkloadRow } from './events.ts';
 import type { Row, Sql } from './sql.ts';
 
@@ -68,7 +68,7 @@ async function firstExceeded(
 /** A workload with the amounts that it claims: one of an earlier version gets them from its spec. */
 export async function withClaims(sql: Sql, row: WorkloadRow): Promise<WorkloadRow> {
   if (row.cpu_millis > 0) return row;
-  const spec = JSON.parse(row.spec) as WorkloadSpec;
+  const spec = readSpec(row.spec);
   const filled = await sql.get<WorkloadRow>(
     `update workloads set gpu_class = $2, gpu_count = $3, cpu_millis = $4, memory_bytes = $5,
        disk_bytes = $6 where id = $1 returning *`,

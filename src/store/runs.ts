@@ -5,11 +5,12 @@
  * of holds are checked with the machine's row locked, so no machine is promised twice; a hold ends
  * by proof of exit, never by a wish; a superseded run's report changes that run alone.
  */
+import { formatMemory } from '../core/format.ts';
 import { judgeReport, type Verdict } from '../core/judge.ts';
 import { type RunExit, runName } from '../core/run.ts';
 import type { DriverName, Sharing } from '../core/trust.ts';
-import type { Amounts, Placement, WorkloadSpec } from '../core/workload.ts';
-import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
+import { type Amounts, type Placement, readSpec, type WorkloadSpec } from '../core/workload.ts';
+import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
 import { closeHeld, closeMetered, correctMetered, openInterval } from './ledger.ts';
 import { steadyOf } from './ledger-clock.ts';
 import { type Heard, proveRuns } from './proofs.ts';
@@ -35,6 +36,8 @@ export type RunRow = Row & {
   exit: string | null;
   removed_at: number | null;
   created_at: number;
+  /** Programs of it that were ended for lack of memory, as far as was noted. */
+  oom_kills: number;
 };
 
 export type PlaceArgs = Cause & {
@@ -61,7 +64,7 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
   );
   if (unproven !== undefined) return { outcome: 'changed_meanwhile' };
   if (!(await isReconciled(sql, row.restored_epoch))) return { outcome: 'unreconciled' };
-  const asked = JSON.parse(row.spec) as WorkloadSpec;
+  const asked = readSpec(row.spec);
   await withClaims(sql, row);
   const machine_id = args.placement.machine_id;
   if (!(await hasRoom(sql, machine_id, asked))) return { outcome: 'no_room' };
@@ -166,6 +169,7 @@ export type ReportedRun = {
   reason: string | null;
   details: Record<string, string | number | boolean | null>;
   log_tail: string | null;
+  oom_kills?: number | undefined;
   /** How long ago it ended, by the agent's monotonic clock; unknown where it did not see it. */
   ended_ago_ms?: number | null | undefined;
 };
@@ -183,10 +187,11 @@ export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed
     );
     if (run === undefined && observed.state !== 'removed') strays += 1;
     if (run === undefined || run.removed_at !== null) continue;
-    const row = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
+    const found = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
       run.workload_id,
     ]);
-    if (row === undefined) continue;
+    if (found === undefined) continue;
+    const row = await noteMemoryKills(sql, args, run, found, observed);
     await proveRun(sql, args, run, observed);
     const verdict = judgeReport(
       { ...run, current: run.run_epoch === row.run_epoch },
@@ -200,6 +205,24 @@ export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed
   }
   if (strays === 0) await markReconciled(sql, args.machine_id);
   return { changed };
+}
+
+/** That a program of a run was ended for lack of memory, while the run goes on, is worth a note. */
+async function noteMemoryKills(
+  sql: Sql,
+  args: ReportArgs,
+  run: RunRow,
+  row: WorkloadRow,
+  { state, oom_kills = 0 }: ReportedRun,
+): Promise<WorkloadRow> {
+  const is_here = state === 'ready' && run.run_epoch === row.run_epoch && run.ended_at === null;
+  if (!is_here || oom_kills <= run.oom_kills) return row;
+  await sql.run(
+    `update runs set oom_kills = $4 where workload_id = $1 and replica = $2 and run_epoch = $3`,
+    [run.workload_id, run.replica, run.run_epoch, oom_kills],
+  );
+  const details = { count: oom_kills, memory: formatMemory(row.memory_bytes) };
+  return noteWorkload(sql, row, { code: 'memory_kill', details }, args);
 }
 
 /** Ends a run by a person's word that its machine is powered off. */
@@ -330,6 +353,7 @@ async function finishDeletion(sql: Sql, row: WorkloadRow, cause: Cause): Promise
 export type DesiredRow = RunRow & {
   name: string;
   spec: string;
+  intent: WorkloadRow['intent'];
   tenant_id: string;
   owner_tenant_id: string;
   sharing: Sharing;
@@ -338,7 +362,7 @@ export type DesiredRow = RunRow & {
 /** Every run of a machine that is not yet gone without a trace, with what it is for. */
 export const runsOfMachine: Query<{ machine_id: string }, DesiredRow[]> = (sql, args) =>
   sql.all<DesiredRow>(
-    `select r.*, w.name, w.spec, w.tenant_id, m.tenant_id as owner_tenant_id, m.sharing
+    `select r.*, w.name, w.spec, w.intent, w.tenant_id, m.tenant_id as owner_tenant_id, m.sharing
      from runs r join workloads w on w.id = r.workload_id join machines m on m.id = r.machine_id
      where r.machine_id = $1 and r.removed_at is null
      order by r.workload_id, r.replica, r.run_epoch`,

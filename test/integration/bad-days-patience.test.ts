@@ -7,19 +7,19 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import {
-  createEndpointWork,
-  type EndpointDeps,
-  type Patience,
-} from '../../src/agent/endpoint-run.ts';
+import { createEndpointWork, type EndpointDeps } from '../../src/agent/endpoint-run.ts';
+import { createInstanceWork } from '../../src/agent/instance-run.ts';
 import { openJournal } from '../../src/agent/journal.ts';
 import { observedOf } from '../../src/agent/local-run.ts';
+import { createNotebookWork } from '../../src/agent/notebook-run.ts';
+import type { Patience } from '../../src/agent/run-watch.ts';
 import { createRuns, type Runs } from '../../src/agent/runs.ts';
 import { judgeReport } from '../../src/core/judge.ts';
 import { runName } from '../../src/core/run.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { systemRandom } from '../../src/lib/random.ts';
+import { createJupyter } from '../../src/runtimes/jupyter.ts';
 import { createLlamaCpp } from '../../src/runtimes/llama-cpp.ts';
 import type { Runtime } from '../../src/runtimes/runtime.ts';
 import { newRun } from '../contracts/driver.ts';
@@ -87,18 +87,24 @@ async function withRun(
     },
   };
   const resolveModel = async () => ({ ok: true as const, path: model, name: 'known' });
+  const timed = { clock: systemClock, patience: short };
+  const tools = { tools_folder: testCache, platform: '', env: {}, ...timed, random: systemRandom };
   const runs = createRuns({
     drivers: new Map([[driver.name, driver]]),
-    endpoint: createEndpointWork({
-      ...{ bwrap, runtime, resolveModel, clock: systemClock, patience: short },
-    }),
+    works: {
+      endpoint: createEndpointWork({ ...timed, bwrap, runtime, resolveModel }),
+      notebook: createNotebookWork({ ...timed, bwrap, jupyter: createJupyter(tools) }),
+      instance: createInstanceWork(timed),
+    },
     journal: openJournal(join(folder, 'journal'), silentLog),
     ...{ boot_id: 'boot', clock: systemClock, log: silentLog, changed: () => {} },
   });
   const run = newRun();
   const sizes = { cpu_millis: 1000, memory_bytes, context_length: 256, parallel: 1 };
-  const spec = { kind: 'endpoint' as const, name: 'known', model, ...sizes };
-  const standing = { begun: false, over: false, trust: 'owner' as const };
+  const engine = { image_id: null, accelerator: null };
+  const spec = { kind: 'endpoint' as const, name: 'known', model, ...sizes, ...engine };
+  const none = { begun: false, over: false, erase: false, secrets: null };
+  const standing = { ...none, trust: 'owner' as const };
   const desired = { ...run, ...standing, action: 'run' as const, driver: driver.name, spec };
   const local = () => runs.locals().find((one) => runName(one.run) === runName(run));
   try {

@@ -7,8 +7,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createEndpointWork, patience } from '../../src/agent/endpoint-run.ts';
+import { createEndpointWork } from '../../src/agent/endpoint-run.ts';
+import { createInstanceWork } from '../../src/agent/instance-run.ts';
 import { openJournal } from '../../src/agent/journal.ts';
+import { createNotebookWork } from '../../src/agent/notebook-run.ts';
+import { patience } from '../../src/agent/run-watch.ts';
 import type { RunsDeps } from '../../src/agent/runs.ts';
 import type { DesiredRun } from '../../src/contract/sync.ts';
 import { makeId } from '../../src/core/ids.ts';
@@ -16,6 +19,7 @@ import type { RunKey } from '../../src/core/run.ts';
 import type { Driver } from '../../src/drivers/driver.ts';
 import { createSimDriver, type SimPlan } from '../../src/drivers/sim.ts';
 import { seededRandom } from '../../src/lib/random.ts';
+import type { Jupyter } from '../../src/runtimes/jupyter.ts';
 import type { Runtime } from '../../src/runtimes/runtime.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { writeKnownAnswerModel } from './known-answer.ts';
@@ -51,6 +55,13 @@ const runtime: Runtime = {
   command: () => ({ argv: ['serve'], env: {}, mounts: [], ports: ['api'], notes: [] }),
 };
 
+const jupyter: Jupyter = {
+  install: async () => ({
+    ok: true,
+    environment: { label: 'made up', program: ['lab'], path: '/opt', env: {}, mounts: [] },
+  }),
+};
+
 /** `wrap` may stand between the agent and the sim driver. */
 export function createAgentRig(
   options: { wrap?: (driver: Driver, rig: { journal_folder: string }) => Driver } = {},
@@ -76,15 +87,20 @@ export function createAgentRig(
   const model_path = join(folder, 'model.gguf');
   writeKnownAnswerModel(model_path);
   const bwrap = { path: '/usr/bin/bwrap', version: '0.0.0' };
+  const bringer = {
+    find: async () => bwrap,
+    install: async () => ({ ok: true as const, ...bwrap }),
+  };
   const deps: AgentRig['deps'] = {
     drivers: new Map([['sim', driver]]),
-    endpoint: createEndpointWork({
-      bwrap: { find: async () => bwrap, install: async () => ({ ok: true, ...bwrap }) },
-      runtime,
-      resolveModel: async (name) => ({ ok: true, path: model_path, name }),
-      clock,
-      patience,
-    }),
+    works: {
+      endpoint: createEndpointWork({
+        ...{ bwrap: bringer, runtime, clock, patience },
+        resolveModel: async (name) => ({ ok: true, path: model_path, name }),
+      }),
+      notebook: createNotebookWork({ bwrap: bringer, jupyter, clock, patience }),
+      instance: createInstanceWork({ clock, patience }),
+    },
     journal: openJournal(journal_folder, log),
     boot_id: 'boot-1',
     clock,
@@ -109,8 +125,10 @@ export function runOf(number: number, run_epoch = 1): RunKey {
 }
 
 export function desire(run: RunKey, action: DesiredRun['action'] = 'run'): DesiredRun {
-  const spec = { kind: 'endpoint' as const, name: 'chat', model: 'known-answer' };
+  const engine = { image_id: null, accelerator: null };
+  const spec = { kind: 'endpoint' as const, name: 'chat', model: 'known-answer', ...engine };
   const sizes = { context_length: null, parallel: null, cpu_millis: 1000, memory_bytes: 2 ** 30 };
-  const facts = { begun: false, over: false, trust: 'owner' as const, driver: 'sim' };
+  const none = { begun: false, over: false, erase: false, secrets: null };
+  const facts = { ...none, trust: 'owner' as const, driver: 'sim' };
   return { ...run, action, ...facts, spec: action === 'run' ? { ...spec, ...sizes } : null };
 }

@@ -1,7 +1,9 @@
 /**
  * Records for the fake API, as the contract has them.
  */
+
 import type { Plan, Stage, Workload, WorkloadEvent } from '../../src/contract/workloads.ts';
+import { no_extras } from '../../src/core/workload.ts';
 
 export const now_ms = Date.UTC(2026, 0, 2, 12, 0, 0);
 
@@ -19,6 +21,7 @@ const asked = {
   disk_bytes: 0,
   model: 'smollm2-135m',
   model_params: {},
+  ...no_extras,
 } as const;
 
 const placement = {
@@ -54,6 +57,7 @@ export function workload(changes: Partial<Workload> = {}): Workload {
     id: 'w1',
     ...asked,
     model_params: {},
+    ...no_extras,
     state: 'running',
     intent: 'running',
     park_cause: 'none',

@@ -5,7 +5,7 @@
  * two answers; an endpoint is asked for as the API would ask the store.
  */
 import { makeId } from '../../src/core/ids.ts';
-import type { WorkloadSpec } from '../../src/core/workload.ts';
+import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
 import type { LaunchArgs } from '../../src/store/workloads.ts';
 import { sizes } from './amounts.ts';
 import type { Chance } from './chance.ts';
@@ -179,5 +179,6 @@ function specOf(size: number, name: string): WorkloadSpec {
   return {
     ...{ kind: 'endpoint', name, region: 'local', accelerator: null, gpu_class: null },
     ...{ gpu_count: 0, ...amounts, disk_bytes: 0, model: 'smollm2-135m', model_params: {} },
+    ...no_extras,
   };
 }

@@ -1,11 +1,11 @@
 /**
- * How an agent of the story brings an endpoint up and watches it: the same steps as the program's,
+ * How an agent of the story brings a run up and watches it: the same steps as the program's,
  * with a process of the world in place of an engine.
  *
  * Invariants: it learns of a process only through the driver, but for being woken by its end.
  */
-import type { EndpointWork, Outcome } from '../../src/agent/endpoint-run.ts';
-import type { EndpointSpec } from '../../src/contract/sync.ts';
+import type { Outcome, RunWork } from '../../src/agent/run-work.ts';
+import type { RunTarget } from '../../src/contract/sync.ts';
 import type { ReasonCode } from '../../src/core/reasons.ts';
 import { type RunKey, runName } from '../../src/core/run.ts';
 import { type Driver, DriverError } from '../../src/drivers/driver.ts';
@@ -15,9 +15,9 @@ import type { MachineWorld } from './machine-world.ts';
 const look_every_ms = 60_000;
 const load_deadline_ms = 600_000;
 
-export function createSimWork(world: MachineWorld, clock: Clock): EndpointWork {
+export function createSimWork(world: MachineWorld, clock: Clock): RunWork<RunTarget> {
   return {
-    async start(driver, run, spec, stages, signal) {
+    async start(driver, { run, spec }, stages, signal) {
       stages.begin('start');
       try {
         await driver.start(specOf(run, spec), signal);
@@ -29,7 +29,7 @@ export function createSimWork(world: MachineWorld, clock: Clock): EndpointWork {
       return { ok: true };
     },
 
-    async awaitAnswer(driver, run, _name, stages, signal) {
+    async awaitReady(driver, { run }, stages, signal) {
       stages.begin('load');
       const began = clock.monotonic();
       while (!signal.aborted) {
@@ -44,7 +44,7 @@ export function createSimWork(world: MachineWorld, clock: Clock): EndpointWork {
       return { ok: true };
     },
 
-    async watch(driver, run, signal) {
+    async watch(driver, { run }, signal) {
       while (!signal.aborted) {
         await wakened(world, clock, run, look_every_ms, signal);
         if (signal.aborted) break;
@@ -83,10 +83,17 @@ async function hasEnded(driver: Driver, run: RunKey): Promise<boolean> {
   return found === undefined || found.state === 'exited';
 }
 
-function specOf(run: RunKey, spec: EndpointSpec) {
+function specOf(run: RunKey, spec: RunTarget) {
   const { memory_bytes, cpu_millis } = spec;
   const none = { env: {}, mounts: [], ports: ['api'], network: 'none' as const };
-  return { run, spec_hash: spec.model, argv: ['serve'], ...none, memory_bytes, cpu_millis };
+  return {
+    run,
+    spec_hash: spec.kind === 'endpoint' ? spec.model : spec.image_id,
+    argv: ['serve'],
+    ...none,
+    memory_bytes,
+    cpu_millis,
+  };
 }
 
 function failure(code: ReasonCode): Outcome {

@@ -65,10 +65,11 @@ export function startAgent(
   const { host, world, disk, driver } = place;
   const life = createLife(host.name, onDeath);
   const clock = clockOf(host, life);
+  const work = createSimWork(world, clock);
   const agent = createAgent({
     transport: createTransport({ ...place, machine_id: place.id, life }),
     drivers: place.is_blind ? new Map() : new Map([[driver, world.driver(life)]]),
-    endpoint: createSimWork(world, clock),
+    works: { endpoint: work, notebook: work, instance: work },
     journal: journalOn(disk, life),
     inventory: () => life.async('inventory', async () => inventoryOf(place)),
     boot_id: host.bootId(),

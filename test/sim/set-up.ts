@@ -61,7 +61,7 @@ function createMachine(
 ): Machine {
   const host = createHost(story.time, `m${index}`);
   const id = idOf(300 + index);
-  const driver: DriverName = index % 2 === 0 ? 'sim' : 'libvirt';
+  const driver: DriverName = index % 2 === 0 ? 'sim' : 'macos-container';
   const sharing = index % 2 === 0 ? 'private' : 'community';
   watch.exec(`insert into machines (id, tenant_id, name, region, sharing, agent_epoch, generation,
       cpu_millis, memory_bytes, disk_bytes, created_at, reconciled_epoch)

@@ -13,7 +13,7 @@ import type { DriverProbe } from '../../drivers/driver.ts';
 
 const driverKinds: Record<DriverName, Kind[]> = {
   sim: ['vm', 'notebook', 'endpoint', 'instance'],
-  'linux-native': ['endpoint'],
+  'linux-native': ['endpoint', 'notebook'],
   'macos-native': ['endpoint'],
   docker: ['endpoint', 'notebook', 'instance'],
   libvirt: ['vm'],

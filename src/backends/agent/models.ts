@@ -83,7 +83,8 @@ async function desired(
     return { id, tenant_id, source, wish, number, hub_token };
   });
   const askers = runs.flatMap(({ run, tenant_id }) => {
-    const model = run.action === 'run' ? (run.spec?.model ?? '') : '';
+    const { action, spec } = run;
+    const model = action === 'run' && spec?.kind === 'endpoint' ? spec.model : '';
     if (!/^(?:hf|https):/.test(model)) return [];
     return [askerOf(runName(run), tenant_id, tokenOf(tenant_id, model))];
   });

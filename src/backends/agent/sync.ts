@@ -21,6 +21,7 @@ import type { EinsoraStore } from '../../store/transactions.ts';
 import { createGenerations, type Generations } from './generations.ts';
 import type { ModelSync } from './models.ts';
 import type { Presence } from './presence.ts';
+import type { WithSecrets } from './run-secrets.ts';
 import { createSleepGauge, type SleepGauge } from './sleep-gauge.ts';
 
 /** What an agent calls: in process for Solo, over mTLS for others. */
@@ -46,6 +47,8 @@ export type SyncDeps = {
   changed: () => void;
   /** Models in the sync; without it there are none. */
   models?: ModelSync;
+  /** Adds to a run what only its machine is told; without it nothing is. */
+  withSecrets?: WithSecrets;
 };
 
 /** What is known of one agent since its hello. */
@@ -245,7 +248,7 @@ async function holdUntilChanged(
 }
 
 async function answer(
-  { store, generations, models: model_sync }: Context,
+  { store, generations, models: model_sync, withSecrets }: Context,
   machine_id: string,
   generation: number,
   have_generation: number,
@@ -256,12 +259,13 @@ async function answer(
   }
   const found = await store.read(desiredOfMachine, { machine_id });
   if (found === undefined) return { outcome: 'hello_again' };
-  const desired = desiredRuns(found.rows);
-  const owned = desired.map((run, index) => ({
+  const owned = desiredRuns(found.rows).map((run, index) => ({
     run,
     tenant_id: found.rows[index]?.tenant_id ?? '',
   }));
   const models = await model_sync?.desired(machine_id, owned);
+  const add = withSecrets ?? (async ({ run }) => run);
+  const desired = await Promise.all(owned.map(add));
   return { outcome: 'accepted', ...identity, generation: found.generation, desired, models };
 }
 

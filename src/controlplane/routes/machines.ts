@@ -1,8 +1,12 @@
 /**
  * Machines and the catalog.
  */
+import type { Machine } from '../../contract/machines.ts';
 import { routes } from '../../contract/routes.ts';
 import { classes, modelMemoryBytes, models, smallestClass } from '../../core/catalog.ts';
+import { type ImageRuntime, images, runsForm } from '../../core/images.ts';
+import { type DriverName, driverIsolation } from '../../core/trust.ts';
+import type { Kind } from '../../core/workload.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 
@@ -30,6 +34,13 @@ export function machineRoutes(app: Api, deps: ApiDeps): void {
             )
             .map((machine) => machine.name),
         })),
+        images: images.map(({ name, title, kinds, runtimes }) => ({
+          ...{ name, title, kinds: [...kinds] },
+          runtimes: runtimes.map(({ accelerator, form, reference }) => ({
+            ...{ accelerator, form, reference },
+          })),
+          machines: machines.filter((one) => canRun(one, kinds, runtimes)).map((one) => one.name),
+        })),
         models: models.map((model) => ({
           ...model,
           smallest_class: smallestClass(modelMemoryBytes(model.file_bytes))?.name ?? null,
@@ -38,4 +49,28 @@ export function machineRoutes(app: Api, deps: ApiDeps): void {
       200,
     );
   });
+}
+
+/** Whether a driver of the machine is ready for one of the runtimes. Of others' nothing is known. */
+function canRun(
+  { inventory }: Machine,
+  kinds: readonly Kind[],
+  runtimes: readonly ImageRuntime[],
+): boolean {
+  if (inventory === null) return false;
+  const { accelerators, drivers } = inventory;
+  return drivers.some(
+    ({ driver, ready, kinds: able }) =>
+      ready &&
+      isDriver(driver) &&
+      kinds.some((kind) => able.includes(kind)) &&
+      runtimes.some(
+        ({ form, accelerator }) =>
+          runsForm(driver, form) && accelerators.some((one) => one === accelerator),
+      ),
+  );
+}
+
+function isDriver(name: string): name is DriverName {
+  return Object.hasOwn(driverIsolation, name);
 }

@@ -6,10 +6,12 @@ import { EinsoraError } from '../../contract/errors.ts';
 import { limits } from '../../contract/limits.ts';
 import { routes } from '../../contract/routes.ts';
 import { makeId } from '../../core/ids.ts';
+import type { WorkloadSpec } from '../../core/workload.ts';
 import { digest } from '../../lib/secret.ts';
 import { listEvents, type WorkloadRow } from '../../store/events.ts';
 import type { IdempotencyKey, Idempotent } from '../../store/idempotency.ts';
 import { foreseeRefusal } from '../../store/quotas.ts';
+import { findSecret } from '../../store/secrets.ts';
 import {
   type ChangeArgs,
   type ChangeResult,
@@ -22,6 +24,7 @@ import { actionOf } from '../action.ts';
 import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import { downloadOf, lookModel } from '../launch-model.ts';
+import { secretNames } from '../request-extras.ts';
 import { completeSpec } from '../request-spec.ts';
 import { eventView, planView, workloadView, workloadViews } from '../workload-views.ts';
 
@@ -37,6 +40,7 @@ function launchRoutes(app: Api, deps: ApiDeps): void {
     const remote = await lookModel(deps, tenant_id, c.req.valid('json'));
     const asked = completeSpec(c.req.valid('json'), deps.fileBytes, remote);
     const { spec } = asked;
+    await checkSecrets(deps, tenant_id, spec);
     const claim = { ...spec, gpu_class: spec.gpu_class ?? '', tenant_id, creator_id: user_id };
     const over = await deps.store.read(foreseeRefusal, claim);
     const plan = planView(asked, tenant_id, await deps.machines.forPlan(tenant_id), over);
@@ -50,6 +54,7 @@ function launchRoutes(app: Api, deps: ApiDeps): void {
     const { tenant_id, user_id, user_name } = c.get('principal');
     const remote = await lookModel(deps, tenant_id, body);
     const { spec, name_is_free } = completeSpec(body, deps.fileBytes, remote);
+    await checkSecrets(deps, tenant_id, spec);
     const now = deps.clock.now();
     const launched = await deps.store.transact('launchWorkload', {
       id: makeId(now, deps.random.bytes(10)),
@@ -68,6 +73,14 @@ function launchRoutes(app: Api, deps: ApiDeps): void {
     deps.wakeController();
     return c.json(await workloadView(deps, result.row, c.get('principal')), 201);
   });
+}
+
+/** Each stored secret that its variables take has to be there. */
+async function checkSecrets(deps: ApiDeps, tenant_id: string, spec: WorkloadSpec): Promise<void> {
+  for (const name of secretNames(spec.env)) {
+    const found = await deps.store.read(findSecret, { tenant_id, name });
+    if (found === undefined) throw new EinsoraError('unknown_secret', { secret: name });
+  }
 }
 
 function changeRoutes(app: Api, deps: ApiDeps): void {

@@ -72,6 +72,43 @@ export const runReasons = {
     sentence: 'The engine ended by itself ({how}).',
     fix: 'bin/einsora logs {name}',
   },
+  notebook_exited: {
+    status: 409,
+    sentence: 'JupyterLab ended by itself ({how}).',
+    fix: 'bin/einsora logs {name}',
+  },
+  notebook_never_ready: {
+    status: 409,
+    sentence: 'JupyterLab made no progress for {waited} and was ended.',
+    fix: 'bin/einsora logs {name}',
+  },
+  notebook_hangs: {
+    status: 409,
+    sentence: 'JupyterLab stopped answering for {waited} and was ended.',
+    fix: 'bin/einsora logs {name}',
+  },
+  environment_missing: {
+    status: 409,
+    sentence: 'The environment of notebooks could not be installed: {why}.',
+    fix: 'bin/einsora doctor',
+  },
+  instance_exited: {
+    status: 409,
+    sentence: 'Its program ended ({how}).',
+    fix: 'bin/einsora logs {name}',
+  },
+  instance_exited_at_once: {
+    status: 409,
+    sentence:
+      'Its program ended as soon as it was started ({how}); an instance runs as long as its program does.',
+    fix: 'bin/einsora logs {name}',
+  },
+  memory_kill: {
+    status: 409,
+    sentence:
+      'A program in it was ended for lack of memory ({count} so far): it has {memory}. A kernel that dies without a word died of this.',
+    fix: 'bin/einsora rm {name}, then launch it with a larger --class',
+  },
   engine_never_ready: {
     status: 409,
     sentence: 'The engine made no progress for {waited} and was ended.',

@@ -9,6 +9,11 @@ export const secretReasons = {
     sentence: 'A tenant may have {limit} secrets.',
     fix: 'bin/einsora secrets ls, then: bin/einsora secrets rm NAME',
   },
+  unknown_secret: {
+    status: 409,
+    sentence: 'There is no secret {secret} for its variables to take.',
+    fix: 'bin/einsora secrets set {secret}',
+  },
   secret_unreadable: {
     status: 409,
     sentence: 'The secret {name} cannot be opened: its row was changed, or its key is gone.',

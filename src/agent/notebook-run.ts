@@ -1,0 +1,129 @@
+/**
+ * A notebook's run: JupyterLab in the machine's own environment and sandbox, or in a container.
+ *
+ * Invariants: its token stands in its environment alone; ready means that its web page answered
+ * with that token, not that a port is open; it listens on a Unix socket in its own folder, so that
+ * nothing of the machine's network reaches it.
+ */
+import type { NotebookSpec } from '../contract/sync.ts';
+import { type ImageRuntime, runtimeFor } from '../core/images.ts';
+import type { BwrapBringer } from '../drivers/bwrap.ts';
+import type { Driver } from '../drivers/driver.ts';
+import type { Clock } from '../lib/clock.ts';
+import { jupyterCommand } from '../runtimes/jupyter/command.ts';
+import type { Jupyter, JupyterEnvironment } from '../runtimes/jupyter.ts';
+import { callEngine } from './engine-client.ts';
+import { acceleratorOf, bringImage, placeOf, startRun, variablesOf } from './image-run.ts';
+import { type Patience, untilAnswered, type Watched, watchRun } from './run-watch.ts';
+import { type Failure, failure, type Order, type Outcome, type RunWork } from './run-work.ts';
+import type { Stages } from './stages.ts';
+
+export type NotebookDeps = {
+  bwrap: Pick<BwrapBringer, 'install'>;
+  jupyter: Jupyter;
+  clock: Clock;
+  patience: Patience;
+};
+
+export function createNotebookWork(deps: NotebookDeps): RunWork<NotebookSpec> {
+  return {
+    start: (driver, order, stages, signal) => start(deps, driver, order, stages, signal),
+    async awaitReady(driver, order, stages, signal) {
+      stages.begin('ready');
+      const watched = watchedOf(deps, driver, order);
+      const answered = await untilAnswered(watched, (status) => status === 200, signal);
+      if (answered.ok) stages.done();
+      return answered;
+    },
+    watch: (driver, order, signal, tell) => watchRun(watchedOf(deps, driver, order), signal, tell),
+  };
+}
+
+async function start(
+  deps: NotebookDeps,
+  driver: Driver,
+  order: Order<NotebookSpec>,
+  stages: Stages,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const { run, spec, secrets } = order;
+  const runtime = runtimeFor('notebook', spec.image_id, driver.name, acceleratorOf(spec));
+  const site_token = secrets?.site_token ?? null;
+  if (runtime === null || site_token === null) {
+    const why = runtime === null ? `${driver.name} cannot run it` : 'its token did not come';
+    return failure('start_failed', { why });
+  }
+  const variables = variablesOf(order);
+  if (!variables.ok) return variables;
+  const brought = await bring(deps, driver, runtime, stages, signal);
+  if (!brought.ok) return brought;
+
+  stages.begin('start');
+  const { environment } = brought;
+  const command = jupyterCommand(environment, runtime.workspace ?? '/tmp');
+  const env = { ...command.env, ...variables.env, ...command.own_env, JUPYTER_TOKEN: site_token };
+  const started = await startRun(
+    driver,
+    {
+      ...{ run, argv: command.argv, env, mounts: command.mounts },
+      ...placeOf(spec, runtime),
+      network: environment === null ? 'fenced' : 'host',
+      image: runtime.reference,
+    },
+    signal,
+  );
+  if (started.ok) stages.done();
+  return started;
+}
+
+type Brought = { ok: true; environment: JupyterEnvironment | null } | Failure;
+
+/** The environment on the machine, or the image. */
+async function bring(
+  deps: NotebookDeps,
+  driver: Driver,
+  runtime: ImageRuntime,
+  stages: Stages,
+  signal: AbortSignal,
+): Promise<Brought> {
+  if (runtime.reference !== null) {
+    const image = await bringImage(driver, runtime.reference, stages, signal);
+    return image.ok ? { ok: true, environment: null } : image;
+  }
+  const onProgress = (done: number, total: number) => stages.progress(done, total);
+  stages.begin('sandbox');
+  const bwrap = await deps.bwrap.install(onProgress, signal);
+  if (!bwrap.ok) return failure(bwrap.code, bwrap.details);
+  stages.done(`bubblewrap ${bwrap.version}`);
+  stages.begin('environment');
+  const installed = await deps.jupyter.install(onProgress, signal);
+  if (!installed.ok) return failure(installed.code, installed.details);
+  stages.done(installed.environment.label);
+  return { ok: true, environment: installed.environment };
+}
+
+function watchedOf(
+  { clock, patience }: NotebookDeps,
+  driver: Driver,
+  { run, secrets }: Order<NotebookSpec>,
+): Watched {
+  const token = secrets?.site_token ?? null;
+  const { health_ms: timeout_ms } = patience;
+  // One that was taken over is asked what it tells everybody.
+  const call =
+    token === null
+      ? { method: 'GET' as const, path: '/api', timeout_ms }
+      : {
+          ...{ method: 'GET' as const, path: '/api/status', timeout_ms },
+          headers: { authorization: `token ${token}` },
+        };
+  return {
+    ...{ driver, run, clock, patience },
+    codes: {
+      exited: 'notebook_exited',
+      never_ready: 'notebook_never_ready',
+      hangs: 'notebook_hangs',
+    },
+    ask: (signal) => callEngine(clock, () => driver.dial(run, 'web'), call, signal),
+  };
+}

@@ -1,0 +1,50 @@
+/**
+ * What only the placed machine is told of a run: the token of its web page, and the values of the
+ * stored secrets that its variables take.
+ *
+ * Invariants: looked up each time it is sent, and kept nowhere on the way; a run that is not to run
+ * there gets none; a secret that is gone or cannot be opened is left out, and the agent says which.
+ */
+import type { DesiredRun, RunSecrets } from '../../contract/sync.ts';
+import { siteOf } from '../../core/images.ts';
+import type { RunKey } from '../../core/run.ts';
+import { describeError, type Log } from '../../lib/log.ts';
+import type { Secret } from '../../lib/secret.ts';
+import type { OwnedRun } from './models.ts';
+
+export type RunSecretsDeps = {
+  siteToken(run: RunKey): Secret;
+  /** The value of a tenant's stored secret; null where there is none. */
+  reveal(tenant_id: string, name: string): Promise<Secret | null>;
+  log: Log;
+};
+
+export type WithSecrets = (owned: OwnedRun) => Promise<DesiredRun>;
+
+export function createRunSecrets(deps: RunSecretsDeps): WithSecrets {
+  return async ({ run, tenant_id }) => {
+    const { spec } = run;
+    if (spec === null || spec.kind === 'endpoint') return run;
+    const site_token = siteOf(spec.kind) === null ? null : deps.siteToken(run).reveal();
+    const values: RunSecrets['values'] = {};
+    for (const value of Object.values(spec.env)) {
+      if (typeof value === 'string') continue;
+      const found = await revealed(deps, tenant_id, value.secret);
+      if (found !== null) values[value.secret] = found.reveal();
+    }
+    return { ...run, secrets: { site_token, values } };
+  };
+}
+
+async function revealed(
+  { reveal, log }: RunSecretsDeps,
+  tenant_id: string,
+  name: string,
+): Promise<Secret | null> {
+  try {
+    return await reveal(tenant_id, name);
+  } catch (error) {
+    log.warn({ secret: name, error: describeError(error) }, 'a secret could not be opened');
+    return null;
+  }
+}

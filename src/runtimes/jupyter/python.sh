@@ -1,0 +1,3 @@
+#!/bin/sh
+# The names `python` and `python3` inside a notebook's sandbox: the Python that JupyterLab runs on.
+exec "$EINSORA_PYTHON" "$@"

@@ -1,0 +1,21 @@
+/**
+ * The engine in an image: `llama-server` of llama.cpp, as deploy/images builds it or as its
+ * publisher does.
+ *
+ * Invariants: it listens on the Unix socket of the run as the machine's own one does; nothing of
+ * the machine is shown to it but the model.
+ */
+import type { ImageRuntime } from '../../core/images.ts';
+import type { Engine } from '../runtime.ts';
+
+const flags = ['--no-webui', '--no-slots', '--jinja'];
+
+export function imageEngine({ reference, command }: ImageRuntime): Engine {
+  return {
+    label: `llama-server of ${reference}`,
+    dialect: 'llama-server',
+    program: command.length > 0 ? [...command] : ['llama-server'],
+    mounts: [],
+    flags,
+  };
+}
