@@ -171,10 +171,17 @@ function addUse(program: Command, go: Go): void {
     );
   program
     .command('open')
-    .description('open the dashboard in a browser, signed in by a link that works once')
+    .description(
+      'open the dashboard, or the web page of a workload, in a browser that is signed in',
+    )
+    .argument('[workload]', 'name or id of a notebook; the dashboard where it is left out')
     .option('--no-browser', 'only print the link')
     .option('--json', json_text)
-    .action(go(async (context, options) => (await import('./cli/open.ts')).open(context, options)));
+    .action(
+      go(async (context, name: string | undefined, options) =>
+        (await import('./cli/open.ts')).open(context, name, options),
+      ),
+    );
 }
 
 function addWorkloads(program: Command, go: Go): void {

@@ -88,6 +88,15 @@ function row(workload) {
   ]) {
     line.append(element('td', text));
   }
+  // The kinds that have a web page of their own.
+  if (workload.kind === 'notebook') {
+    const link = element('a', 'Open');
+    link.href = `/open/${workload.id}`;
+    link.target = '_blank';
+    link.rel = 'noopener';
+    link.setAttribute('aria-label', `Open ${workload.name}`);
+    line.firstChild.append(' ', link);
+  }
   line.firstChild.title =
     workload.host_sees === null ? '' : `The host can see ${workload.host_sees}`;
   return line;

@@ -3,12 +3,20 @@
 // else happens. What the server says is written as text, never as markup.
 import { post, showForm, takeSecret, tell } from '/assets/forms.js';
 
+const next = nextPage();
 const secret = takeSecret('/sign-in');
 const byId = (id) => document.getElementById(id);
 
 async function signIn(body) {
   await post('/v1/session', body);
-  location.replace('/');
+  location.replace(next);
+}
+
+/** Where to go then: the page that opens a workload, and no other address that somebody writes here. */
+function nextPage() {
+  const given = [location.hash.slice(1), location.search].map((text) => new URLSearchParams(text));
+  const asked = given.map((one) => one.get('next')).find((one) => one !== null) ?? '';
+  return /^\/open\/[0-9a-z]{26}$/.test(asked) ? asked : '/';
 }
 
 function askForPassword() {

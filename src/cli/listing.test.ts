@@ -222,3 +222,18 @@ test('open prints the link that signs in once, and opens it', async () => {
   assert.equal(JSON.parse(printed.stdout).opened, false);
   assert.equal(opened.length, 1);
 });
+
+test('open with a workload goes on to its page, and says where a kind has none', async () => {
+  const notebook = { id: 'n'.repeat(26), name: 'lab', kind: 'notebook' } as const;
+  add({ name: 'chat' }, notebook);
+  const opened = await runCli(['open', 'lab', '--no-browser'], api);
+  assert.equal(opened.stdout, `${api.url}/sign-in#t=once&next=/open/${notebook.id}\n`);
+  const failure = { status: 403, code: 'token_too_narrow', message: 'too narrow', fix: null };
+  api.failures.set('POST /v1/sign-in-links', failure);
+  const narrow = await runCli(['open', 'lab', '--no-browser'], api);
+  api.failures.clear();
+  assert.equal(narrow.stdout, `${api.url}/open/${notebook.id}\n`);
+  const refused = await runCli(['open', 'chat', '--no-browser'], api);
+  assert.equal(refused.code, 5);
+  assert.match(refused.stderr, /has no web page/);
+});
