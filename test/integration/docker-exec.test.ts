@@ -166,7 +166,7 @@ test(
   async () => {
     await using harness = await dockerHarness();
     const { run } = await running(harness);
-    const script = 'while :; do echo from-inside | nc -l -p 7777 -s 127.0.0.1; done';
+    const script = 'while :; do echo from-inside | nc -l -p 7777; done';
     const server = await harness.driver.exec(run, ask(script), never);
     const said = await until(harness.clock, 'it is reached', async () => {
       const socket = await harness.driver.connect(run, 7777).catch(() => null);

@@ -32,7 +32,8 @@ test(
   real,
   async () => {
     await using harness = await dockerHarness();
-    const make = `mkdir -p /w/sub && cd /w && printf 12345 > 'a b' && chmod 640 'a b' && ln -s 'a b' link &&
+    const make = `mkdir -p /w/sub && cd /w && printf 12345 > 'a b' && chmod 640 'a b' &&
+    ln -s 'a b' link &&
     : > "$(printf 'two\\nlines')" && : > -dash && touch -d @1700000000 sub`;
     const files = await filesOf(harness, make);
     const all = await files.list('/w');
