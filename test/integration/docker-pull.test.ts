@@ -50,7 +50,7 @@ test('a run keeps the digest of its image in its labels', real, async () => {
   assert.equal(labels['dev.einsora.image'], registry.reference);
   // What it begins with is no program: it ends at once, and says why.
   const ended = await untilEnded(harness, spec.run);
-  assert.equal(ended.exit?.code, 126);
+  assert.notEqual(ended.exit?.code ?? 0, 0);
   assert.match((await harness.driver.logs(spec.run, 0, 1000)).text, /exec \/random failed/);
   await harness.driver.stop(spec.run, 'remove', 0);
   await harness.docker('image', 'rm', '-f', registry.reference);
