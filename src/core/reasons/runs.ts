@@ -56,6 +56,11 @@ export const runReasons = {
     sentence: 'No program could be started beside {name}: {why}.',
     fix: 'bin/einsora show {name}',
   },
+  stream_cut: {
+    status: 409,
+    sentence: 'The connection to {name} was cut: {why}.',
+    fix: 'bin/einsora show {name}',
+  },
   file_not_found: { status: 404, sentence: 'There is no {path} in {name}.', fix: null },
   file_refused: {
     status: 409,

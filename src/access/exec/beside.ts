@@ -1,0 +1,27 @@
+/**
+ * The run that somebody wants to start a program beside, or to reach files in.
+ *
+ * Invariants: another tenant's workload looks like none; only one that runs now is found.
+ */
+import { EinsoraError } from '../../contract/errors.ts';
+import type { RunKey } from '../../core/run.ts';
+import type { EinsoraStore } from '../../store/transactions.ts';
+import { currentRuns, findWorkload } from '../../store/workloads.ts';
+
+export type Beside = { workload_id: string; name: string; run: RunKey; machine_id: string };
+
+export async function findBeside(
+  store: Pick<EinsoraStore, 'read'>,
+  tenant_id: string,
+  workload: string,
+): Promise<Beside> {
+  const row = await store.read(findWorkload, { tenant_id, workload });
+  if (row === undefined) throw new EinsoraError('not_found', { what: `workload ${workload}` });
+  const { id, name, state } = row;
+  const [found] = await store.read(currentRuns, { workload_ids: [id] });
+  if (state !== 'running' || found === undefined) {
+    throw new EinsoraError('not_ready', { name, state });
+  }
+  const { workload_id, replica, run_epoch, machine_id } = found;
+  return { workload_id, name, run: { workload_id, replica, run_epoch }, machine_id };
+}
