@@ -13,6 +13,7 @@ import { machineRoutes } from './routes/machines.ts';
 import { modelRoutes } from './routes/models.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { secretRoutes } from './routes/secrets.ts';
+import { sshRoutes } from './routes/ssh.ts';
 import { tokenRoutes } from './routes/tokens.ts';
 import { usageRoutes } from './routes/usage.ts';
 import { invitationRoutes, tenantRoutes, userRoutes } from './routes/users.ts';
@@ -26,6 +27,7 @@ export const routes = {
   ...tokenRoutes,
   ...workloadRoutes,
   ...accessRoutes,
+  ...sshRoutes,
   ...eventRoutes,
   ...keyRoutes,
   ...machineRoutes,

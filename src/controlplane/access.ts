@@ -2,8 +2,10 @@
  * The ways into workloads, put together: their sites, and the upgrades of our own host.
  */
 
+import { createExecs } from '../access/exec/execs.ts';
 import type { Sites } from '../access/site.ts';
 import { createSites } from '../access/sites.ts';
+import type { HostKey } from '../access/ssh/host-key.ts';
 import type { Dial } from '../access/upstreams.ts';
 import type { RunKey } from '../core/run.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -14,7 +16,8 @@ import type { EinsoraStore } from '../store/transactions.ts';
 import type { Revocations } from './auth/revocations.ts';
 import type { Changes } from './changes.ts';
 import { createRunWatch } from './run-watch.ts';
-import { createUpgrades, type UpgradeHandlers, type Upgrades } from './upgrades.ts';
+import { createSsh, type SshDeps } from './ssh.ts';
+import { createUpgrades, type Upgrades } from './upgrades.ts';
 
 export type AccessDeps = {
   store: EinsoraStore;
@@ -24,6 +27,8 @@ export type AccessDeps = {
   revocations: Revocations;
   changes: Pick<Changes, 'onSettled'>;
   dial: Dial;
+  backend: SshDeps['backend'];
+  host_key: HostKey;
   siteToken(run: RunKey): Secret;
   /** A workload was used, by whichever of these ways. */
   touched(workload_id: string): void;
@@ -36,6 +41,11 @@ export type Access = { sites: Sites; upgrades: Upgrades; close(): Promise<void> 
 export function openAccess(deps: AccessDeps): Access {
   const { revocations } = deps;
   const runs = createRunWatch(deps);
+  const ssh = createSsh({ ...deps, runs });
+  const exec = createExecs({
+    ...{ ...deps, exec: deps.backend.exec },
+    watchRun: (run, ended) => runs.watch(run, ended),
+  });
   const sites = createSites({
     ...deps,
     watchProof: (proof, ended) => revocations.watch(proof, ended),
@@ -44,8 +54,9 @@ export function openAccess(deps: AccessDeps): Access {
   });
   return {
     sites,
-    upgrades: createUpgrades(deps, upgradeHandlers(deps)),
+    upgrades: createUpgrades(deps, { exec, ssh: ssh.handle }),
     async close() {
+      ssh.close();
       sites.close();
       await runs.stop();
     },
@@ -55,9 +66,4 @@ export function openAccess(deps: AccessDeps): Access {
 /** `einsora_access_4600` beside `einsora_session_4600`. */
 function accessCookie(session_cookie: string): string {
   return session_cookie.replace('session', 'access');
-}
-
-/** A handler for each row of contract/upgrades.ts. */
-function upgradeHandlers(_deps: AccessDeps): UpgradeHandlers {
-  return {};
 }

@@ -34,6 +34,8 @@ export type ApiDeps = ViewDeps & {
   data_dir: string;
   /** The session cookie's name: with the port, since cookies ignore ports. */
   cookieName: () => string;
+  /** Of our SSH server, as in known_hosts. */
+  ssh_host_key: string;
   /** Where the dashboard is served, for one-time links. */
   origin: () => string;
   /** Something changed that admission should look at now. */

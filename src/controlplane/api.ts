@@ -39,6 +39,7 @@ import { machineRoutes } from './routes/machines.ts';
 import { modelRoutes } from './routes/models.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { secretRoutes } from './routes/secrets.ts';
+import { sshRoutes } from './routes/ssh.ts';
 import { usageRoutes } from './routes/usage.ts';
 import { workloadRoutes } from './routes/workloads.ts';
 import { storeRefusal } from './store-refusal.ts';
@@ -93,6 +94,7 @@ export function createApi(deps: ApiDeps): Api {
   sessionRoutes(app, deps);
   workloadRoutes(app, deps);
   accessRoutes(app, deps);
+  sshRoutes(app, deps);
   eventRoutes(app, deps);
   keyRoutes(app, deps);
   machineRoutes(app, deps);

@@ -124,6 +124,10 @@ function open(deps: ServerDeps, bound: { port: number }, upgraded: Set<Duplex>):
     if (judged === null) return refuseUpgrade(socket, new EinsoraError('wrong_host'), request_id);
     const facts = { host: judged.host, request_id, log };
     if (judged.kind === 'own') return deps.upgrades.handle(request, socket, head, facts);
+    if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
+      const none = new EinsoraError('not_found', { what: 'such path' });
+      return refuseUpgrade(socket, none, request_id);
+    }
     const { workload_id } = judged;
     deps.sites.upgrade(request, socket, head, { ...facts, workload_id, expects_continue: false });
   });

@@ -7,6 +7,7 @@
 import { statSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
+import { hostKeyLine } from '../access/ssh/host-key.ts';
 import type { Agent, Transport } from '../agent/agent.ts';
 import { createPresence } from '../backends/agent/presence.ts';
 import { createRunSecrets } from '../backends/agent/run-secrets.ts';
@@ -35,6 +36,7 @@ import { numberChanges } from './changes.ts';
 import { createController } from './controller.ts';
 import { openDeploymentKeys } from './deployment-key.ts';
 import { createFairUses } from './fair-uses.ts';
+import { openHostKey } from './host-key.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { createLive } from './live.ts';
 import { startLoopWatch } from './loop-watch.ts';
@@ -143,6 +145,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const { data_dir, clock, random, log } = options;
   const { store } = changes;
   const { secrets, activity, runTokens } = await openSealed(options, store, identity.store_uuid);
+  const host_key = openHostKey(data_dir);
   const presence = createPresence(clock);
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
@@ -185,6 +188,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     backend: local.backend,
     gateway_url: () => `${url()}/v1`,
     cookieName,
+    ssh_host_key: hostKeyLine(host_key),
     origin: url,
     wakeController: () => controller.wake(),
     wakeAgents: () => sync.wake(),
@@ -193,14 +197,17 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     ...{ store, clock, random, log, changes, revocations, cookieName },
     dial: (run, machine_id, port_name) => local.backend.dial(machine_id, run, port_name),
     siteToken: runTokens.siteToken,
+    backend: local.backend,
+    host_key,
     touched: () => {},
   });
   const sealing = activity.start();
   const chores = startChores({ store, clock, log, revocations });
   async function stop(): Promise<void> {
     await live.close();
-    await listening?.close();
+    // Those who are inside are told why it ends.
     await access.close();
+    await listening?.close();
     await gateway.close();
     sync.close();
     await local.agent.stop();

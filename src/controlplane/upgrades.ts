@@ -1,5 +1,5 @@
 /**
- * WebSockets on the control plane's own host: the rows of contract/upgrades.ts with their handlers,
+ * Upgrades on the control plane's own host: the rows of contract/upgrades.ts with their handlers,
  * behind the same authentication as the API.
  *
  * Invariants: nothing is handed on before it is authorised; a path without a row is 404; what rides
@@ -11,7 +11,12 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { EinsoraError } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
-import { type UpgradeName, type UpgradeRoute, upgradeRoutes } from '../contract/upgrades.ts';
+import {
+  raw_protocol,
+  type UpgradeName,
+  type UpgradeRoute,
+  upgradeRoutes,
+} from '../contract/upgrades.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
@@ -30,6 +35,8 @@ export type Upgrade = {
   query: URLSearchParams;
   request_id: string;
   log: Log;
+  /** Says goodbye when the proof ends, in place of an end without a word; it has a moment. */
+  farewell(say: () => void): void;
 };
 
 /**
@@ -89,11 +96,19 @@ export function createUpgrades<Name extends string = UpgradeName>(
   ): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://localhost');
     const row = rows.find(({ pattern }) => pattern.test(url.pathname));
-    if (row === undefined) throw new EinsoraError('not_found', { what: 'such path' });
+    const spoken = request.headers.upgrade?.toLowerCase();
+    if (row === undefined || spoken !== (row.route.speaks ?? 'websocket')) {
+      throw new EinsoraError('not_found', { what: 'such path' });
+    }
     const principal = await authorise(request, row.route, facts.host);
     if (socket.destroyed) return;
     hold(principal, socket);
-    const unwatch = deps.revocations.watch(principal, () => socket.destroy());
+    let sayGoodbye: (() => void) | null = null;
+    const unwatch = deps.revocations.watch(principal, () => {
+      if (sayGoodbye === null) return void socket.destroy();
+      deps.clock.after(limits.upgrade_farewell_ms, () => socket.destroy());
+      sayGoodbye();
+    });
     const log = facts.log.child({ tenant: principal.tenant, subject: principal.user_name });
     const began = deps.clock.monotonic();
     socket.once('close', () => {
@@ -104,7 +119,11 @@ export function createUpgrades<Name extends string = UpgradeName>(
     const params = decode(row.pattern.exec(url.pathname)?.groups ?? {});
     const { request_id } = facts;
     const { searchParams: query } = url;
-    await row.handler({ request, socket, head, principal, params, query, request_id, log });
+    const farewell = (say: () => void) => {
+      sayGoodbye = say;
+    };
+    const ours = { request, socket, head, principal, params, query, request_id, log };
+    await row.handler({ ...ours, farewell });
   }
 
   return {
@@ -140,11 +159,12 @@ function createHolds() {
   };
 }
 
-/** Is this the opening handshake of a WebSocket, and nothing more? */
+/** Is this an opening handshake of what we speak, and nothing more? */
 export function isHandshake(request: IncomingMessage): boolean {
   const { headers, method } = request;
   const has_body = 'content-length' in headers || 'transfer-encoding' in headers;
-  return method === 'GET' && !has_body && /^websocket$/i.test(headers.upgrade ?? '');
+  const spoken = headers.upgrade?.toLowerCase();
+  return method === 'GET' && !has_body && (spoken === 'websocket' || spoken === raw_protocol);
 }
 
 /** Answers a handshake with a refusal in the API's shape, and closes the connection. */

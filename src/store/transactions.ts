@@ -15,6 +15,7 @@ import {
 import { recordNotes } from './activity-notes.ts';
 import { eraseActivity, sealActivity } from './activity-seal.ts';
 import { fenceMachine, greetMachine, shareMachine } from './agents.ts';
+import { recordExec, recordFileChange } from './exec.ts';
 import { forgetIdempotencyKeys } from './idempotency.ts';
 import { createInvitation, redeemInvitation, revokeInvitation } from './invitations.ts';
 import { createKey, revokeKey } from './keys.ts';
@@ -39,6 +40,7 @@ import type { Store, TransactionTable } from './sql.ts';
 import { createTenant, renameTenant, setTenantDisabled } from './tenants.ts';
 import { createToken, logIn, revokeToken } from './tokens.ts';
 import { addResetLink, disableUser, enableUser, setUserRole } from './users.ts';
+import { noteVisit } from './visits.ts';
 import { deleteWorkload, launchWorkload, startWorkload, stopWorkload } from './workloads.ts';
 
 export const transactions = {
@@ -65,6 +67,7 @@ export const transactions = {
   launchWorkload,
   logIn,
   noteDeploymentKey,
+  noteVisit,
   openSession,
   placeWorkload,
   proveRunning,
@@ -72,6 +75,8 @@ export const transactions = {
   redeemAccessTicket,
   redeemInvitation,
   rehashPassword,
+  recordExec,
+  recordFileChange,
   recordNotes,
   removeSecret,
   renameTenant,

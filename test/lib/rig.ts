@@ -7,7 +7,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createExecs } from '../../src/access/exec/execs.ts';
 import type { Sites } from '../../src/access/site.ts';
+import { hostKeyLine } from '../../src/access/ssh/host-key.ts';
 import { createPresence, type Presence } from '../../src/backends/agent/presence.ts';
 import { createSync, type SyncHandler } from '../../src/backends/agent/sync.ts';
 import type { Role } from '../../src/contract/auth.ts';
@@ -20,9 +22,12 @@ import { createRevocations } from '../../src/controlplane/auth/revocations.ts';
 import { createSignIns } from '../../src/controlplane/auth/sign-ins.ts';
 import { numberChanges } from '../../src/controlplane/changes.ts';
 import { type Controller, createController } from '../../src/controlplane/controller.ts';
+import { openHostKey } from '../../src/controlplane/host-key.ts';
 import { createLive } from '../../src/controlplane/live.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
+import type { RunWatch } from '../../src/controlplane/run-watch.ts';
+import { createSsh } from '../../src/controlplane/ssh.ts';
 import { createUpgrades, type Upgrades } from '../../src/controlplane/upgrades.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { makeToken } from '../../src/core/token.ts';
@@ -230,6 +235,7 @@ const idle_backend: ApiDeps['backend'] = {
 };
 
 /** Nothing runs, so nothing has a site. */
+const no_run_watch: RunWatch = { watch: () => () => {}, stop: async () => {} };
 const no_sites: Sites = {
   handle: (_, response) => void response.writeHead(404).end(),
   upgrade: (_, socket) => void socket.destroy(),
@@ -269,6 +275,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   const { machines, queue, live } = shown;
   const uses = async () => [];
   const proofs = createProofs(shared);
+  const host_key = openHostKey(folder);
   const apiDeps: ApiDeps = {
     ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
     ...{ ...shown, proofs, ...models, secrets },
@@ -280,6 +287,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     backend: idle_backend,
     gateway_url: () => 'http://localhost:4600/v1',
     cookieName: () => 'einsora_session_4600',
+    ssh_host_key: hostKeyLine(host_key),
     origin: () => 'http://localhost:4600',
     wakeAgents: () => {
       woken.agents += 1;
@@ -292,7 +300,13 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   return {
     ...{ store, clock, random, ids, presence, sync, apiDeps, lines, log, woken },
     api: createApi(apiDeps),
-    upgrades: createUpgrades(apiDeps, {}),
+    upgrades: createUpgrades(apiDeps, {
+      exec: createExecs({
+        ...{ ...apiDeps, exec: apiDeps.backend.exec, touched: () => {} },
+        watchRun: () => () => {},
+      }),
+      ssh: createSsh({ ...apiDeps, runs: no_run_watch, host_key, touched: () => {} }).handle,
+    }),
     sites: no_sites,
     token: operator.token,
     startController() {

@@ -16,7 +16,9 @@ import type { Duplex } from 'node:stream';
 import type { Dial } from '../../src/access/upstreams.ts';
 import { type Access, openAccess } from '../../src/controlplane/access.ts';
 import { type Api, createApi } from '../../src/controlplane/api.ts';
+import type { ApiDeps } from '../../src/controlplane/api-deps.ts';
 import { numberChanges } from '../../src/controlplane/changes.ts';
+import { openHostKey } from '../../src/controlplane/host-key.ts';
 import { type Listening, listen } from '../../src/controlplane/server.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { runName } from '../../src/core/run.ts';
@@ -63,7 +65,7 @@ export type Told = { status: number; headers: Headers; text: string; body: Body 
 /** An answer as it came over the wire. */
 export type Answer = { status: number; head: string; body: string; text: string };
 
-export type SiteRigOptions = { clock?: Clock };
+export type SiteRigOptions = { clock?: Clock; backend?: ApiDeps['backend'] };
 
 export async function createSiteRig(options: SiteRigOptions = {}): Promise<SiteRig> {
   const rig = await createRig();
@@ -85,6 +87,8 @@ export async function createSiteRig(options: SiteRigOptions = {}): Promise<SiteR
       return dial.now(run, machine_id, port_name);
     },
     siteToken: (run) => new Secret(`token-of-${runName(run)}`),
+    backend: options.backend ?? rig.apiDeps.backend,
+    host_key: openHostKey(rig.apiDeps.data_dir),
     touched: (workload_id) => void touched.push(workload_id),
   });
   const gateway = { handle: async () => {}, close: async () => {} };

@@ -73,6 +73,9 @@ export async function createSshRig(options: RigOptions = {}): Promise<SshRig> {
     const visit = {
       ...{ socket, keys, user_id: options.user_id ?? 'ada', log: keepingLog(lines) },
       inside: { ...insideOf(root), ...options.inside },
+      greeting: '',
+      used: () => {},
+      explain: (error: unknown) => (error as Error).message,
       signedIn: () => lines.push({ level: 'info', message: 'signed in' }),
     };
     try {
@@ -141,7 +144,8 @@ function listen(server: Server): Promise<number> {
   });
 }
 
-function insideOf(root: string): Inside {
+/** A folder of this machine in place of a run. */
+export function insideOf(root: string): Inside {
   return {
     exec: (ask) => startHere(root, ask),
     files: async () => localFiles(root),

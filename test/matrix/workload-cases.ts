@@ -77,6 +77,7 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
     const id = await withSite(world, owner);
     return { path: { workload: id }, object: id };
   }),
+  showSsh: plain(),
   listEvents: workload(),
   readLogs: workload(),
   followEvents: plain(),

@@ -35,6 +35,8 @@ export type ConnectionOptions = {
   /** Carries one forwarded connection to its end. */
   forward(channel: Channel, stream: Duplex): void;
   signedIn(): void;
+  /** Called again and again while any channel is open. */
+  used(): void;
 };
 
 /** RFC 4254, 5.1. */
@@ -66,6 +68,7 @@ export class SshConnection {
       isBusy: () => this.#channels.size + this.#opening > 0,
       ping: () => this.#transport.send.ping(),
       expired: (why) => this.cut(why),
+      used: options.used,
     });
     this.#transport = createTransport({
       ...{ socket, host_key, handlers: this.#handlers() },

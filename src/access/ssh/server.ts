@@ -31,8 +31,14 @@ export type Visit = {
   /** Public keys of which one must sign, or null. */
   keys: AuthorizedKey[] | null;
   log: Log;
+  /** What is sent before SSH begins; empty for nothing. */
+  greeting: string;
   /** Called once somebody has signed in. */
   signedIn(): void;
+  /** Called again and again while anything is open. */
+  used(): void;
+  /** What to tell a person of something that failed. */
+  explain(error: unknown): string;
 };
 
 export type SshServer = {
@@ -62,6 +68,7 @@ export function createSshServer(deps: { host_key: HostKey; clock: Clock }): SshS
       const limit = limits.ssh_connections_per_user;
       if ((counts.get(user_id) ?? 0) >= limit)
         throw new EinsoraError('too_many_streams', { limit });
+      if (visit.greeting !== '') socket.write(visit.greeting);
       const connection = connect(visit, host_key, clock);
       count(user_id, 1);
       open.add(connection);
@@ -82,14 +89,9 @@ export function createSshServer(deps: { host_key: HostKey; clock: Clock }): SshS
 }
 
 function connect(visit: Visit, host_key: HostKey, clock: Clock): SshConnection {
-  const { socket, keys, inside, log, signedIn } = visit;
-  const explain = (error: unknown) => {
-    if (error instanceof EinsoraError) return error.message;
-    log.warn({ error: describeError(error) }, 'SSH could not do something');
-    return error instanceof Error ? error.message : 'it failed';
-  };
+  const { socket, keys, inside, signedIn, used, explain } = visit;
   return new SshConnection({
-    ...{ socket, host_key, keys, clock, signedIn, forward: join },
+    ...{ socket, host_key, keys, clock, signedIn, used, forward: join },
     openSession: (channel) =>
       new SshSession(channel, { exec: inside.exec, files: inside.files, explain }),
     async openPort(host, port) {
@@ -100,7 +102,8 @@ function connect(visit: Visit, host_key: HostKey, clock: Clock): SshConnection {
       const words = `port ${port} did not answer`;
       return withDeadline(clock, limits.ssh_connect_ms, words, inside.connect(port)).catch(
         (error) => {
-          throw new Error(explain(error));
+          const is_late = error instanceof Error && error.message === words;
+          throw new Error(is_late ? words : explain(error));
         },
       );
     },

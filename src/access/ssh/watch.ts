@@ -16,6 +16,7 @@ export type Watch = {
 type Told = {
   isBusy(): boolean;
   ping(): void;
+  used(): void;
   /** Called once. */
   expired(why: string): void;
 };
@@ -35,7 +36,10 @@ export function createWatch(clock: Clock, told: Told): Watch {
   function tick(): void {
     if (is_over) return;
     cancelTick = clock.after(limits.ssh_keepalive_ms, tick);
-    if (told.isBusy()) busy_at = clock.monotonic();
+    if (told.isBusy()) {
+      busy_at = clock.monotonic();
+      told.used();
+    }
     if (was_heard) unanswered = 0;
     else unanswered += 1;
     was_heard = false;

@@ -9,6 +9,21 @@ export const accessReasons = {
     sentence: '{name} has no web page: {kind} workloads have none.',
     fix: 'bin/einsora show {name}',
   },
+  no_shell: {
+    status: 409,
+    sentence: '{name} has no shell and no files to see: {kind} workloads only answer requests.',
+    fix: 'bin/einsora show {name}',
+  },
+  ssh_host_key_exposed: {
+    status: 409,
+    sentence: '{path} can be read by others on this machine, or is no file.',
+    fix: 'chmod 600 {path}',
+  },
+  ssh_host_key_unreadable: {
+    status: 409,
+    sentence: '{path} holds no key that SSH clients could know this deployment by.',
+    fix: 'rm {path}',
+  },
   access_ticket_spent: {
     status: 401,
     sentence: 'This one-time link was used, is too old, or is of another page.',
