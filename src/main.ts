@@ -10,6 +10,7 @@ import { addAccounts } from './cli/commands/accounts.ts';
 import { addAudit } from './cli/commands/audit.ts';
 import { addCompletion } from './cli/commands/completion.ts';
 import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
+import { addLaunch } from './cli/commands/launch.ts';
 import { addLogin } from './cli/commands/login.ts';
 import { addModels } from './cli/commands/models.ts';
 import { addSecrets } from './cli/commands/secrets.ts';
@@ -112,46 +113,6 @@ function addServing(program: Command, go: Go): void {
     .action(
       go(async ({ config }, options) => (await import('./cli/doctor.ts')).doctor(options, config)),
     );
-}
-
-const accelerators = ['cpu', 'nvidia', 'apple'];
-
-function addLaunch(program: Command, go: Go): void {
-  const group = program.command('launch').description('launch a workload and stay until it runs');
-  const sized = (kind: string, what: string) =>
-    group
-      .command(kind)
-      .description(what)
-      .option('--name <name>', 'its name; chosen from the model where left out')
-      .option('--class <class>', 'its size, from the catalog; else the smallest that fits')
-      .addOption(new Option('--accelerator <kind>', 'what it must run on').choices(accelerators))
-      .option('--detach', 'leave once it is recorded')
-      .option('--timeout <time>', timeout_text, parseDuration)
-      .option('--json', json_text);
-  sized('endpoint', 'a model behind an OpenAI-compatible API')
-    .argument(
-      '<model>',
-      'of the catalog, hf://owner/repo[:quantization], https://…, or a path to a GGUF file',
-    )
-    .option('--context-length <tokens>', 'context of each request, in tokens', parseCount)
-    .option('--parallel <count>', 'requests answered at the same time', parseCount)
-    .action(
-      go(async (context, model: string, options) =>
-        (await import('./cli/launch.ts')).launch(context, 'endpoint', model, options),
-      ),
-    );
-  const others = {
-    vm: 'a virtual machine (planned: no driver runs one yet, so it waits)',
-    notebook: 'JupyterLab (planned, the same)',
-    instance: 'a container (planned, the same)',
-  };
-  for (const kind of ['vm', 'notebook', 'instance'] as const) {
-    sized(kind, others[kind]).action(
-      go(async (context, options) =>
-        (await import('./cli/launch.ts')).launch(context, kind, undefined, options),
-      ),
-    );
-  }
 }
 
 function addUse(program: Command, go: Go): void {

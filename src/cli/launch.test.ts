@@ -5,7 +5,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { endpoint_key, type FakeApi, openFakeApi } from '../../test/lib/fake-api.ts';
 import { placed, stage } from '../../test/lib/fake-records.ts';
 import { runCli } from '../../test/lib/run-cli.ts';
-import { launchRequest } from './launch.ts';
+import { launchRequest } from './launch-request.ts';
 
 let api: FakeApi;
 beforeEach(async () => {
@@ -209,7 +209,7 @@ test('other kinds are sent as asked, and the answer of the server is shown', asy
 test('a model file is sent by its absolute path, a name and a URL as they are', () => {
   const { data_dir } = api;
   writeFileSync(join(data_dir, 'weights'), '');
-  const sent = (model: string) => launchRequest(data_dir, 'endpoint', model, {}).model;
+  const sent = (model: string) => launchRequest(data_dir, 'endpoint', { model }, {}).model;
   assert.equal(sent('./x.gguf'), join(data_dir, 'x.gguf'));
   assert.equal(sent('x.gguf'), join(data_dir, 'x.gguf'));
   assert.equal(sent('weights'), join(data_dir, 'weights'));

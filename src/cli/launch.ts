@@ -4,28 +4,25 @@
  * Invariants: the plan is shown before anything is recorded; leaving (Ctrl-C, --detach, --timeout)
  * never undoes what is recorded; the key is made once and printed once.
  */
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
 import type { Launch, Plan, Workload } from '../contract/workloads.ts';
-import { classes, findModel, models } from '../core/catalog.ts';
+import { classes, models } from '../core/catalog.ts';
+import { images, siteOf } from '../core/images.ts';
 import type { Kind } from '../core/workload.ts';
 import { type AttachOutcome, attach, openInterrupt } from './attach.ts';
 import { CliError } from './cli-error.ts';
 import { type Client, openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
+import { launchRequest, type RequestOptions, shownRequest } from './launch-request.ts';
 import { exitOfEnd, failureOf, readTail, sayDetached, sayOutcome } from './outcome.ts';
 import { printData, printJson, say } from './output.ts';
 import { planLines } from './plan-view.ts';
 import { curlCommand, printReady } from './ready.ts';
 import { nearNames } from './suggest.ts';
 
-export type LaunchOptions = {
-  name?: string;
-  class?: string;
-  contextLength?: number;
-  parallel?: number;
-  accelerator?: 'cpu' | 'nvidia' | 'apple';
+export type LaunchOptions = RequestOptions & {
+  /** False: a notebook is not opened in a browser. */
+  open?: boolean;
   detach?: boolean;
   json?: boolean;
   /** Milliseconds. */
@@ -37,13 +34,13 @@ type Recorded = { request: Launch; plan: Plan; workload: Workload };
 export async function launch(
   context: Context,
   kind: Kind,
-  model: string | undefined,
+  asked: { model?: string; command?: string[] },
   options: LaunchOptions,
 ): Promise<number> {
   const client = openClient(context);
   const interrupt = openInterrupt(context.io);
   try {
-    const request = launchRequest(context.io.cwd, kind, model, options);
+    const request = launchRequest(context.io.cwd, kind, asked, options);
     const plan = await client.plan(request).catch(withNearNames);
     if (!options.json) for (const line of planLines(plan)) say(context, line);
     if (interrupt.signal.aborted) return exitCode('interrupted');
@@ -67,51 +64,16 @@ function sayName(context: Context, { plan, workload }: Recorded): void {
   say(context, `It is called ${workload.name}: there is a ${name} already.`);
 }
 
-/** What is sent: nothing that was not asked for, and a model file by its absolute path. */
-export function launchRequest(
-  cwd: string,
-  kind: Kind,
-  model: string | undefined,
-  options: LaunchOptions,
-): Launch {
-  const { name, contextLength, parallel, accelerator } = options;
-  const model_params = {
-    ...(contextLength === undefined ? {} : { context_length: contextLength }),
-    ...(parallel === undefined ? {} : { parallel }),
-  };
-  return {
-    kind,
-    ...(name === undefined ? {} : { name }),
-    ...(model === undefined ? {} : { model: modelSource(cwd, model) }),
-    ...(Object.keys(model_params).length === 0 ? {} : { model_params }),
-    ...(accelerator === undefined ? {} : { accelerator }),
-    ...(options.class === undefined ? {} : { gpu_class: options.class }),
-  };
-}
-
-/** A name of the catalog and a URL stay; what looks like a file, or is one, becomes absolute. */
-function modelSource(cwd: string, model: string): string {
-  if (findModel(model) !== null || /^[a-z][a-z0-9+-]*:/i.test(model)) return model;
-  if (/^(?:www\.)?(?:hf\.co|huggingface\.co)\//i.test(model)) return model;
-  const looks_like_file = /^\.{0,2}\//.test(model) || model.endsWith('.gguf');
-  return looks_like_file || existsSync(resolve(cwd, model)) ? resolve(cwd, model) : model;
-}
-
 function withNearNames(error: unknown): never {
   if (error instanceof CliError) {
-    const { model, class: class_name } = error.details;
-    const near =
-      error.code === 'unknown_model'
-        ? nearNames(
-            String(model),
-            models.map((entry) => entry.name),
-          )
-        : error.code === 'unknown_class'
-          ? nearNames(
-              String(class_name),
-              classes.map((entry) => entry.name),
-            )
-          : [];
+    const { model, class: class_name, image } = error.details;
+    const names = (entries: readonly { name: string }[]) => entries.map((entry) => entry.name);
+    const known: Record<string, () => string[]> = {
+      unknown_model: () => nearNames(String(model), names(models)),
+      unknown_class: () => nearNames(String(class_name), names(classes)),
+      unknown_image: () => nearNames(String(image), names(images)),
+    };
+    const near = known[error.code]?.() ?? [];
     if (near.length > 0) error.fix = `did you mean ${near.join(' or ')}?`;
   }
   throw error;
@@ -155,8 +117,21 @@ async function conclude(
     printJson(context, { ...documentOf(recorded, workload, key, ended), error, log_tail });
   } else if (runs) {
     printReady(context, workload, key);
+    await openPage(context, workload, options);
   }
   return exitCode(exitOfEnd[ended]);
+}
+
+/** A notebook is there to be looked at: where somebody sits, its page is opened. */
+async function openPage(
+  context: Context,
+  workload: Workload,
+  options: LaunchOptions,
+): Promise<void> {
+  const is_seen = context.io.stdout.isTTY === true && options.open !== false;
+  if (!is_seen || siteOf(workload.kind) === null) return;
+  const { open } = await import('./open.ts');
+  await open(context, workload.id, {});
 }
 
 /** Where it went elsewhere than planned (by then the place was taken), in words. */
@@ -178,5 +153,6 @@ async function makeKey(client: Client, workload: Workload): Promise<string | nul
 function documentOf(recorded: Recorded, workload: Workload, key: string | null, outcome: string) {
   const curl = key === null ? null : curlCommand(workload, key);
   const { request, plan } = recorded;
-  return { outcome, request, plan, workload, url: workload.url, key, curl };
+  const shown = shownRequest(request);
+  return { outcome, request: shown, plan, workload, url: workload.url, key, curl };
 }

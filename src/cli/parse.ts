@@ -44,9 +44,14 @@ const unit_bytes = {
   TiB: 2 ** 40,
 } as const;
 
-/** An amount of memory as bytes: 4GiB, 1.5GiB, 512MiB, 8GB, 2147483648. */
+const short_units = { k: 'KiB', m: 'MiB', g: 'GiB', t: 'TiB' } as const;
+
+/** An amount of memory as bytes: 4GiB, 1.5GiB, 512MiB, 8GB, 20g (as GiB), 2147483648. */
 export function parseSize(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)([KMGT]i?B)?$/.exec(text);
+  const whole = text.replace(/(?<=\d)[kmgt]$/i, (letter) => {
+    return short_units[letter.toLowerCase() as keyof typeof short_units];
+  });
+  const match = /^(\d+(?:\.\d+)?)([KMGT]i?B)?$/.exec(whole);
   const bytes = Math.floor(
     Number(match?.[1]) * unit_bytes[(match?.[2] ?? '') as keyof typeof unit_bytes],
   );

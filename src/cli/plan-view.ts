@@ -4,6 +4,7 @@
  */
 import type { Plan } from '../contract/workloads.ts';
 import { formatBytes, formatMemory } from '../core/format.ts';
+import { idleText, keysText, variablesText } from './extras-view.ts';
 import { alignColumns, oneLine } from './output.ts';
 
 /** The whole plan. Pure: the caller prints it. */
@@ -22,6 +23,8 @@ function askedLines(plan: Plan): string[] {
   const { context_length, parallel } = asked.model_params;
   const rows: [string, string, string | null][] = [
     ['name', 'name', asked.name],
+    ['image', 'image_id', asked.image_id],
+    ['command', 'command', asked.command.join(' ') || null],
     ['model', 'model', asked.model],
     ['context', 'model_params.context_length', numberOrNull(context_length)],
     ['parallel', 'model_params.parallel', numberOrNull(parallel)],
@@ -31,6 +34,9 @@ function askedLines(plan: Plan): string[] {
     ['cpu', 'cpu_millis', `${asked.cpu_millis / 1000}`],
     ['memory', 'memory_bytes', formatMemory(asked.memory_bytes)],
     ['disk', 'disk_bytes', asked.disk_bytes === 0 ? null : formatBytes(asked.disk_bytes)],
+    ['variables', 'env', variablesText(asked.env)],
+    ['ssh key', 'ssh_public_key', keysText(asked.ssh_public_key)],
+    ['idle stop', 'idle_policy', idleText(asked.idle_policy)],
   ];
   const shown = rows.flatMap(([label, field, value]) =>
     value === null

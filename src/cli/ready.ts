@@ -1,5 +1,5 @@
 /**
- * What a user needs to call an endpoint: address, key, and a line to paste.
+ * What a user needs to use a workload: address, key, lines to paste.
  */
 import type { Workload } from '../contract/workloads.ts';
 import { shellWord, suggested } from './cli-error.ts';
@@ -22,13 +22,24 @@ export function curlCommand(workload: Workload, key: string): string | null {
   ].join(' \\\n');
 }
 
-/** Prints how to use an endpoint that runs. `key` is null where none was made just now. */
+/** What to do with one that runs. */
+function waysIn(kind: Workload['kind']): [what: string, command: string][] {
+  if (kind === 'endpoint') return [['chat', 'chat']];
+  const inside: [string, string][] = [
+    ['exec', 'exec'],
+    ['ssh ', 'ssh'],
+  ];
+  return kind === 'notebook' ? [['open', 'open'], ...inside] : kind === 'instance' ? inside : [];
+}
+
+/** Prints how to use what runs. `key` is null where none was made just now. */
 export function printReady(context: Context, workload: Workload, key: string | null): void {
   if (workload.url !== null) printData(context, `url  ${workload.url}`);
   if (key !== null) printData(context, `key  ${key}   (shown this once)`);
   const curl = key === null ? null : curlCommand(workload, key);
   if (curl !== null) printData(context, `\n${curl}\n`);
-  if (workload.kind === 'endpoint') {
-    printData(context, `chat ${suggested(context.config, `chat ${workload.name}`)}`);
+  const { name } = workload;
+  for (const [what, command] of waysIn(workload.kind)) {
+    printData(context, `${what} ${suggested(context.config, `${command} ${name}`)}`);
   }
 }

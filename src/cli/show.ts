@@ -5,6 +5,7 @@ import type { Workload } from '../contract/workloads.ts';
 import { formatAgo, formatBytes, formatDuration, formatMemory } from '../core/format.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
+import { idleText, keysText, variablesText } from './extras-view.ts';
 import type { Context } from './io.ts';
 import { pairLines, printData, printJson } from './output.ts';
 import { stageText } from './stage-view.ts';
@@ -33,12 +34,17 @@ function showLines(workload: Workload, now: number): string[] {
     ['reason', reason?.message ?? null],
     ['fix', reason?.fix ?? null],
     ['url', workload.url],
+    ['image', workload.image_id],
+    ['command', workload.command.join(' ') || null],
     ['model', workload.model],
     ['context', textOrNull(model_params.context_length)],
     ['parallel', textOrNull(model_params.parallel)],
     ['class', workload.placement?.placed_class ?? workload.gpu_class],
     ['accelerator', workload.accelerator],
     ['size', sizeText(workload)],
+    ['variables', variablesText(workload.env)],
+    ['ssh key', keysText(workload.ssh_public_key)],
+    ['idle stop', idleText(workload.idle_policy)],
     ['region', workload.region],
     ['where', whereText(workload)],
     ['run', textOrNull(workload.placement?.run_epoch)],

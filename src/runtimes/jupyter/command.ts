@@ -71,6 +71,8 @@ function settings(workspace: string): string[] {
     '--ServerApp.quit_button=False',
     '--ServerApp.websocket_ping_interval=30000',
     '--ConnectionFileMixin.transport=ipc',
+    // It would look for servers all over the PATH, and run what it finds.
+    '--LanguageServerManager.autodetect=False',
     '--LabApp.news_url=None',
     '--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate',
     '--LabApp.extension_manager=readonly',
