@@ -45,7 +45,7 @@ export type Statements = {
   begin(): void;
   rollback(): void;
 };
-type Prepared = { statement: Statement; param_count: number };
+export type Prepared = { statement: Statement; param_count: number };
 
 /** The prepared statements of one connection, so that each text is compiled once. */
 export function cacheStatements(connection: Connection): Statements {
