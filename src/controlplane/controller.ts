@@ -4,7 +4,7 @@
  *
  * Invariants: a decision is made on a snapshot and carried out by a transaction that checks it
  * again, so a stale snapshot costs a pass, never a promise; a pass yields to the event loop between
- * slices of 3 ms; a transaction that fails keeps no other one from being tried; a pass that nobody
+ * slices of 2 ms; a transaction that fails keeps no other one from being tried; a pass that nobody
  * woke, where nothing changed since the last one, only looks whether that is so.
  */
 import type { Presence } from '../backends/agent/presence.ts';
@@ -40,7 +40,7 @@ export type PassFacts = {
 };
 
 const period_ms = 5000;
-const slice_ms = 3;
+const slice_ms = 2;
 /**
  * The store commits what it is asked for meanwhile in one piece, and who launches waits for all of
  * it: a pass asks for a few milliseconds of its time at once.
@@ -54,10 +54,10 @@ const queued_limit = 5000;
 const full_every = 6;
 /** Where nothing waits, a look at the store so often, in periods. */
 const idle_every = 60;
-/** Passes may take a tenth of the time, and this much at once where they took less before. */
-const time_share = 0.1;
+/** Passes may take a twentieth of the time, and this much at once where they took less before. */
+const time_share = 0.05;
 const saved_limit_ms = 100;
-const rest_limit_ms = 1000;
+const rest_limit_ms = 2000;
 
 export type ControllerDeps = {
   store: EinsoraStore;

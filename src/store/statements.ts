@@ -13,6 +13,23 @@ export function tooManyRows(): Error {
   return new Error(`a statement gave more than ${row_limit} rows: read it in pages`);
 }
 
+/** A number, or the index of the parameter that says it. */
+export type RowLimit = { rows: number } | { param: number };
+
+/** The limit at the end of a statement. */
+export function rowLimit(text: string): RowLimit | null {
+  const [, param, rows] = /\blimit\s+(?:\$(\d+)|(\d+))\s*$/i.exec(text) ?? [];
+  if (rows !== undefined) return { rows: Number(rows) };
+  return param === undefined ? null : { param: Number(param) - 1 };
+}
+
+/** True where a statement cannot give more rows than are allowed. */
+export function isFew(limit: RowLimit | null, params: readonly SqlValue[]): boolean {
+  if (limit === null) return false;
+  const rows = 'rows' in limit ? limit.rows : params[limit.param];
+  return typeof rows === 'number' && rows >= 0 && rows <= row_limit;
+}
+
 /** The parameters as given, once they are as many as the text names and each can be stored. */
 export function checkParams(params: readonly SqlValue[], count: number): readonly SqlValue[] {
   if (params.length !== count) {
