@@ -33,7 +33,9 @@ export async function recordLaunch(names: {
   const store = openMemoryStore({ transactions: table });
   const who = { ...names, user_name: 'bench', store_uuid: newId(), now: 1 };
   await store.transact('setUp', who);
-  await store.transact('launchWorkload', launchArgs(names, marks));
+  const args = launchArgs(names, marks);
+  // A row of the activity log for each launch, as the program writes it.
+  await store.transact('launchWorkload', { ...args, action: { ...args.action, id: marks.id } });
   await store.transact('queueWorkloads', {
     members: [{ workload_id: marks.id, revision: 1 }],
     ...{ code: 'no_machine_matches', details: { machines: 1 } },
@@ -110,7 +112,9 @@ async function openBatches(worker: Worker): Promise<(args: BareLaunch) => Promis
     due = true;
     queueMicrotask(() => process.nextTick(flush));
   };
-  worker.on('error', ready.reject);
+  worker.on('error', (error) => {
+    throw error; // what waits would never be answered
+  });
   worker.on('message', (message: 'ready' | number) => {
     if (message === 'ready') return ready.resolve();
     for (const call of under_way) call.resolve();

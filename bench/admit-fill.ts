@@ -90,6 +90,22 @@ export async function launchMany({ store, who }: Filled, count: number): Promise
   }
 }
 
+/**
+ * As a deployment that runs leaves it: each that waits knows why, the activity log is sealed. What
+ * was launched behind its back would else be worked off while launches are measured.
+ */
+export async function settle(filled: Filled): Promise<void> {
+  const controller = await openController(filled);
+  while ((await controller.pass()).queued > 0);
+  for (const { tenant_id } of filled.who) {
+    const seal = () => {
+      const args = { tenant_id, now: systemClock.now(), salt_key: newId() };
+      return filled.store.transact('sealActivity', args);
+    };
+    while ((await seal()).sealed > 0);
+  }
+}
+
 let launched = 0;
 
 type Names = { id: string; name: string; key: string | null; request: string; now: number };

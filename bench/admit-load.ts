@@ -23,16 +23,28 @@ export type Load = {
 };
 export type Loaded = { per_s: number; p50_ms: number; p99_ms: number; failed: number };
 
-/** Runs one load to its end. */
-export function runLoad(load: Load): Promise<Loaded> {
-  return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL(import.meta.url), { workerData: load });
-    worker.once('message', resolve);
-    worker.once('error', reject);
-  });
+/** One thread that loads, for one server: warm by the time it measures, as the server is. */
+export type Loader = { run(load: Load): Promise<Loaded>; close(): Promise<unknown> };
+
+export function openLoader(): Loader {
+  const worker = new Worker(new URL(import.meta.url), { workerData: thread_name });
+  return {
+    run: (load) =>
+      new Promise((resolve, reject) => {
+        worker.once('error', reject);
+        worker.once('message', (loaded: Loaded) => {
+          worker.off('error', reject);
+          resolve(loaded);
+        });
+        worker.postMessage(load);
+      }),
+    close: () => worker.terminate(),
+  };
 }
 
-if (parentPort !== null) parentPort.postMessage(await load(workerData as Load));
+const thread_name = 'admit-load';
+const port = workerData === thread_name ? parentPort : null;
+port?.on('message', async (asked: Load) => port.postMessage(await load(asked)));
 
 async function load(asked_load: Load): Promise<Loaded> {
   const { url, token, connections, ms, most, tag, pace_per_s } = asked_load;
@@ -44,11 +56,12 @@ async function load(asked_load: Load): Promise<Loaded> {
   const caller = async () => {
     while (performance.now() - began < ms && next < (most ?? Number.POSITIVE_INFINITY)) {
       next += 1;
-      const due = pace_per_s === undefined ? 0 : began + (next * 1000) / pace_per_s;
+      const number = next; // others go on counting while this one waits for its turn
+      const due = pace_per_s === undefined ? 0 : began + (number * 1000) / pace_per_s;
       const early = due - performance.now();
       if (early > 0) await sleep(early);
       const asked = due === 0 ? performance.now() : due;
-      const status = await post(agent, url, token, `${tag}-${next}`);
+      const status = await post(agent, url, token, `${tag}-${number}`);
       if (status !== 201) failed += 1;
       times.push(performance.now() - asked);
     }

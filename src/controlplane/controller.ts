@@ -4,7 +4,7 @@
  *
  * Invariants: a decision is made on a snapshot and carried out by a transaction that checks it
  * again, so a stale snapshot costs a pass, never a promise; a pass yields to the event loop between
- * slices of 3 ms; a transaction that fails keeps no other one from being tried; a pass that nobody
+ * slices of 2 ms; a transaction that fails keeps no other one from being tried; a pass that nobody
  * woke, where nothing changed since the last one, only looks whether that is so.
  */
 import type { Presence } from '../backends/agent/presence.ts';
@@ -40,18 +40,24 @@ export type PassFacts = {
 };
 
 const period_ms = 5000;
-const slice_ms = 3;
+const slice_ms = 2;
+/**
+ * The store commits what it is asked for meanwhile in one piece, and who launches waits for all of
+ * it: a pass asks for a few milliseconds of its time at once.
+ */
+const places_at_once = 32;
+const moves_at_once = 1;
 /** Waiting workloads moved by one transaction, and by one pass. */
-const members_of_one = 100;
+const members_of_one = 50;
 const queued_limit = 5000;
 /** A pass at least so often, in periods, even where nothing seems to have changed. */
 const full_every = 6;
 /** Where nothing waits, a look at the store so often, in periods. */
 const idle_every = 60;
-/** Passes may take a tenth of the time, and this much at once where they took less before. */
-const time_share = 0.1;
+/** Passes may take a twentieth of the time, and this much at once where they took less before. */
+const time_share = 0.05;
 const saved_limit_ms = 100;
-const rest_limit_ms = 1000;
+const rest_limit_ms = 2000;
 
 export type ControllerDeps = {
   store: EinsoraStore;
@@ -227,38 +233,40 @@ async function carryOut(
     ...{ now: clock.now(), mono: clock.monotonic() },
     ...{ actor: 'controller', request_id: null },
   });
-  const places: Promise<PromiseSettledResult<number>>[] = [];
-  for (const { row, placement } of decisions.placed) {
+  const places = decisions.placed.map(({ row, placement }) => async () => {
     const args = { ...cause(), workload_id: row.id, revision: row.revision, placement };
-    const done = store.transact('placeWorkload', args);
-    places.push(settledOf(done, ({ outcome }) => (outcome === 'placed' ? 1 : 0)));
-    if (slices.isOver()) await slices.rest();
-  }
+    const { outcome } = await store.transact('placeWorkload', args);
+    return outcome === 'placed' ? 1 : 0;
+  });
+  const placed = await fewAtOnce(places, places_at_once, slices);
+  if (sumOf(placed) > 0) tell();
   const told = await tellWaits(context, decisions, slices);
-  const moves: Promise<PromiseSettledResult<number>>[] = [];
-  for (const { members, code, details } of told.moves) {
-    const done = store.transact('queueWorkloads', { ...cause(), members, code, details });
-    moves.push(settledOf(done, ({ queued }) => queued));
-    if (slices.isOver()) await slices.rest();
-  }
-  const all = Promise.all([Promise.all(places), Promise.all(moves)]);
-  const [placed, queued] = await slices.outside(all);
-  const sums = { placed: sumOf(placed), queued: sumOf(queued) };
-  if (sums.placed > 0) tell();
+  const moves = told.moves.map(({ members, code, details }) => async () => {
+    const args = { ...cause(), members, code, details };
+    return (await store.transact('queueWorkloads', args)).queued;
+  });
+  const queued = await fewAtOnce(moves, moves_at_once, slices);
   const failed = [...placed, ...queued].find((one) => one.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
+  const sums = { placed: sumOf(placed), queued: sumOf(queued) };
   return { ...sums, more: decisions.more || told.more };
 }
 
-/** Looked at from the start: one that fails while the pass rests is nobody's surprise. */
-function settledOf<T>(
-  work: Promise<T>,
-  count: (result: T) => number,
-): Promise<PromiseSettledResult<number>> {
-  return work.then(
-    (result) => ({ status: 'fulfilled', value: count(result) }),
-    (reason) => ({ status: 'rejected', reason }),
-  );
+/**
+ * All of them, so many at a time: what others ask of the store meanwhile goes between them. One
+ * that fails keeps no other from being tried.
+ */
+async function fewAtOnce(
+  works: readonly (() => Promise<number>)[],
+  at_once: number,
+  slices: Slices,
+): Promise<PromiseSettledResult<number>[]> {
+  const results: PromiseSettledResult<number>[] = [];
+  for (let from = 0; from < works.length; from += at_once) {
+    const some = works.slice(from, from + at_once).map((work) => work());
+    results.push(...(await slices.outside(Promise.allSettled(some))));
+  }
+  return results;
 }
 
 function sumOf(results: PromiseSettledResult<number>[]): number {

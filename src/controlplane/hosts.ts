@@ -15,9 +15,8 @@ export type JudgedHost =
 
 /** Null: a host that is nobody's here. */
 export function judgeHost(request: IncomingMessage, port: number): JudgedHost | null {
-  const hosts = request.headersDistinct.host ?? [];
-  const [raw] = hosts;
-  if (hosts.length !== 1 || raw === undefined || !isOriginForm(request.url ?? '')) return null;
+  const raw = onlyHost(request.rawHeaders);
+  if (raw === null || !isOriginForm(request.url ?? '')) return null;
   const host = raw.toLowerCase();
   const match = /^([a-z0-9.-]+|\[::1\])(?::(\d{1,5}))?$/.exec(host);
   if (match?.[1] === undefined || !isPort(match[2], port)) return null;
@@ -32,6 +31,17 @@ export function judgeHost(request: IncomingMessage, port: number): JudgedHost | 
 /** `:04600` is no port: a browser's Origin would never be the same text. */
 function isPort(text: string | undefined, port: number): boolean {
   return text === undefined ? port === 80 : text === String(port);
+}
+
+/** The one Host; read as it came, for taking all headers apart costs more than the rest of this. */
+function onlyHost(raw: readonly string[]): string | null {
+  let host: string | null = null;
+  for (let at = 0; at < raw.length; at += 2) {
+    if (raw[at]?.length !== 4 || raw[at]?.toLowerCase() !== 'host') continue;
+    if (host !== null) return null;
+    host = raw[at + 1] ?? null;
+  }
+  return host;
 }
 
 /** `GET http://other/` names a host of its own, past the Host header: not here. */

@@ -28,6 +28,7 @@ import { openAccess } from './access.ts';
 import { startAccounting } from './accounting.ts';
 import { openActivityLog } from './activity.ts';
 import { createApi } from './api.ts';
+import { rememberProofs } from './auth/proof-cache.ts';
 import { createProofs, type Proofs } from './auth/proofs.ts';
 import { startRecheck } from './auth/recheck.ts';
 import { createRevocations } from './auth/revocations.ts';
@@ -105,10 +106,12 @@ async function start(options: SystemOptions): Promise<System> {
     const { url = 'starting' } = JSON.parse(other) as { url?: string };
     throw new EinsoraError('data_dir_in_use', { data_dir, url });
   }
-  const store = await openStore(options).catch((error) => {
+  const opened = await openStore(options).catch((error) => {
     lock.release();
     throw error;
   });
+  // A file has no other writer; a database may be taken over by another control plane (ADR-0038).
+  const store = options.database_url === null ? rememberProofs(opened) : opened;
   const proofs = createProofs({ store, clock, random, data_dir });
   const begin = async () => {
     const identity = await setUp(store, options);

@@ -64,7 +64,8 @@ export const no_hash = '0'.repeat(64);
 
 export function commitmentOf(part: PersonalPart, salt: string, digest: Digest): string {
   const { user_id, actor, proof_id, client_request_id, details } = part;
-  return digest(canonicalJson({ salt, user_id, actor, proof_id, client_request_id, details }));
+  // In the order of canonical JSON, which this is: a flat record of texts.
+  return digest(JSON.stringify({ actor, client_request_id, details, proof_id, salt, user_id }));
 }
 
 type ChainedRow = Omit<SealedRow, keyof PersonalPart | 'salt'>;
@@ -77,12 +78,14 @@ export function sealHash(
   digest: Digest,
 ): string {
   const { tenant_id, number, at, first_seq, last_seq } = seal;
+  // In the order of canonical JSON, which this is: texts, and integers.
   const texts = rows.map((row) => ({
-    ...{ id: row.id, seq: row.seq, at: row.at, via: row.via, request_id: row.request_id },
-    ...{ route: row.route, target: row.target, outcome: row.outcome, commitment: row.commitment },
+    ...{ at: row.at, commitment: row.commitment, id: row.id, outcome: row.outcome },
+    ...{ request_id: row.request_id, route: row.route, seq: row.seq, target: row.target },
+    via: row.via,
   }));
-  const batch = { tenant_id, number, at, first_seq, last_seq, rows: texts };
-  return digest(previous_hash + canonicalJson(batch));
+  const batch = { at, first_seq, last_seq, number, rows: texts, tenant_id };
+  return digest(previous_hash + JSON.stringify(batch));
 }
 
 /** What an anchor's signature covers. */

@@ -30,6 +30,7 @@ function faulty(fault: (text: string, ran: readonly string[]) => number | null) 
       return {
         get: (...params) => statement.get(...params),
         iterate: (...params) => statement.iterate(...params),
+        all: (...params) => statement.all(...params),
         run: (...params) => {
           ran.push(text);
           const errcode = fault(text, ran);

@@ -47,26 +47,22 @@ export async function startLedgerClock(
 }
 
 /** Remembers how late it is, so that a restart loses no more than what passed since. */
-export async function watchLedgerClock(sql: Sql, at: Instant): Promise<Watched> {
+export async function watchLedgerClock(
+  sql: Sql,
+  at: Instant,
+): Promise<Watched & { steady: number }> {
   const row = await readClock(sql);
-  if (row === undefined) {
-    await steadyOf(sql, at); // it begins now
-    return { stepped_ms: 0 };
-  }
+  if (row === undefined) return { stepped_ms: 0, steady: await beginClock(sql, at) };
   const steady = steadyFrom(row, at);
   await sql.run('update ledger_clock set seen_steady = $1, seen_wall = $2', [steady, at.now]);
   const stepped_ms = at.now - row.seen_wall - (steady - row.seen_steady);
-  return { stepped_ms: Math.abs(stepped_ms) > step_noticed_ms ? stepped_ms : 0 };
+  return { stepped_ms: Math.abs(stepped_ms) > step_noticed_ms ? stepped_ms : 0, steady };
 }
 
 /** An instant on the steady clock. */
 export async function steadyOf(sql: Sql, at: Instant): Promise<number> {
   const row = await readClock(sql);
-  if (row === undefined) {
-    if (at.mono !== undefined) await insertClock(sql, at.now, Math.floor(at.mono));
-    return at.now;
-  }
-  return steadyFrom(row, at);
+  return row === undefined ? beginClock(sql, at) : steadyFrom(row, at);
 }
 
 /** The same for a reader, who cannot begin a clock. */
@@ -82,6 +78,12 @@ function steadyFrom(row: ClockRow, at: Instant): number {
 
 function readClock(sql: Sql): Promise<ClockRow | undefined> {
   return sql.get<ClockRow>('select * from ledger_clock');
+}
+
+/** The first look at it. */
+async function beginClock(sql: Sql, at: Instant): Promise<number> {
+  if (at.mono !== undefined) await insertClock(sql, at.now, Math.floor(at.mono));
+  return at.now;
 }
 
 async function insertClock(sql: Sql, now: number, mono: number): Promise<void> {

@@ -74,8 +74,8 @@ export async function openInterval(
   const before = await sql.get<Row & { entry: number | null; ended_at: number | null }>(
     `select cast(max(case when run_epoch = $3 then entry end) as bigint) as entry,
        cast(max(ended_at) as bigint) as ended_at
-     from ledger where workload_id = $1 and replica = $2 and kind = $4`,
-    [...keys, kind],
+     from ledger where workload_id = $1 and replica = $2 and ${isOf[kind]}`,
+    keys,
   );
   const entry = (before?.entry ?? 0) + 1;
   const started_at = Math.max(at, before?.ended_at ?? at);
@@ -161,8 +161,8 @@ export async function correctBy(
   const { sign, reason, from, length } = by;
   const last = await sql.get<Row & { entry: number }>(
     `select cast(max(entry) as bigint) as entry from ledger where workload_id = $1
-       and replica = $2 and run_epoch = $3 and kind = $4`,
-    [measured.workload_id, measured.replica, measured.run_epoch, measured.kind],
+       and replica = $2 and run_epoch = $3 and ${isOf[measured.kind]}`,
+    [measured.workload_id, measured.replica, measured.run_epoch],
   );
   const started_at = measured.started_at + (from - measured.started_steady);
   await insertEntry(sql, {
@@ -174,11 +174,17 @@ export async function correctBy(
   });
 }
 
+/** Written out: a parameter that partial indexes ask for has SQLite compile anew each time. */
+const isOf = {
+  metered: "kind = 'metered'",
+  held: "kind = 'held'",
+} as const satisfies Record<LedgerKind, string>;
+
 function findOpen(sql: Sql, kind: LedgerKind, run: RunKeys): Promise<LedgerRow | undefined> {
   return sql.get<LedgerRow>(
     `select * from ledger where workload_id = $1 and replica = $2 and run_epoch = $3
-       and kind = $4 and ended_at is null`,
-    [run.workload_id, run.replica, run.run_epoch, kind],
+       and ${isOf[kind]} and ended_at is null`,
+    [run.workload_id, run.replica, run.run_epoch],
   );
 }
 

@@ -78,15 +78,24 @@ export async function updateInventory(sql: Sql, args: InventoryArgs): Promise<{ 
 export const findMachine: Query<{ machine_id: string }, MachineRow | undefined> = (sql, args) =>
   sql.get<MachineRow>('select * from machines where id = $1', [args.machine_id]);
 
-/** A page of the generations of machines, by id. */
+/** A page of the generations of machines, by id; empty where their sum is still `known`. */
 export const listGenerations: Query<
-  { after: string; limit: number },
+  { after: string; limit: number; known: number | null },
   (Row & { id: string; generation: number })[]
 > = (sql, args) =>
-  sql.all('select id, generation from machines where id > $1 order by id limit $2', [
-    args.after,
-    args.limit,
-  ]);
+  sql.all(
+    `select id, generation from machines where id > $1 and cast($3 as bigint) is distinct from
+       (select cast(coalesce(sum(generation + 1), 0) as bigint) from machines)
+     order by id limit $2`,
+    [args.after, args.limit, args.known],
+  );
+
+/** Rises with each generation and each machine: neither goes back, and no machine goes away. */
+export function sumOfGenerations(generations: Iterable<number>): number {
+  let sum = 0;
+  for (const generation of generations) sum += generation + 1;
+  return sum;
+}
 
 /** A machine with who owns it and the sums that are held of it. */
 export type MachineWithHolds = MachineFields & { owner: string; held: Amounts };

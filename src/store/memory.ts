@@ -9,9 +9,9 @@ import { createRunner, decode, encode, errorOf } from './batch.ts';
 import { type Migration, migrate } from './migrate.ts';
 import { migrations as released } from './migrations/index.ts';
 import { createQueue, runQuery } from './reader.ts';
-import { type Store, StoreError, type TransactionTable } from './sql.ts';
+import { type Query, type Store, StoreError, type TransactionTable } from './sql.ts';
 import { openMemoryConnection } from './sqlite.ts';
-import { type Connection, cacheStatements } from './sqlite-sql.ts';
+import { type Connection, cacheStatements, type Prepared, type Statements } from './sqlite-sql.ts';
 
 export type MemoryOptions<Table extends TransactionTable> = {
   transactions: Table;
@@ -27,7 +27,7 @@ export function openMemoryStore<Table extends TransactionTable>(
   const connection = options.connection ?? openMemoryConnection();
   migrate(connection, options.migrations ?? released, { now: 0 });
   const runner = createRunner(connection, options.transactions);
-  const statements = cacheStatements(connection);
+  const reading = guardReads(connection);
   const enqueue = createQueue();
   let closed = false;
 
@@ -44,14 +44,7 @@ export function openMemoryStore<Table extends TransactionTable>(
     transact: (name, args) => transact(name, args) as Promise<never>,
     read: async (query, args) => {
       if (closed) throw new StoreError('store_failing', 'the store is closed');
-      return enqueue(async () => {
-        connection.exec('pragma query_only = 1');
-        try {
-          return await runQuery(statements, query, args);
-        } finally {
-          connection.exec('pragma query_only = 0');
-        }
-      });
+      return enqueue(() => reading.run(query, args));
     },
     // Memory does not fail the way a disk does: this never settles.
     failed: new Promise(() => {}),
@@ -61,6 +54,38 @@ export function openMemoryStore<Table extends TransactionTable>(
       await enqueue(async () => {
         if (options.connection === undefined) connection.close();
       });
+    },
+  };
+}
+
+/**
+ * Queries that cannot write. A statement is kept from it until it ran once without wanting to: the
+ * engine compiles all statements anew whenever that guard is turned, so it stays off where nothing
+ * new is run.
+ */
+function guardReads(connection: Connection) {
+  const cached = cacheStatements(connection);
+  const harmless = new WeakSet<Prepared>();
+  const doubtful: Prepared[] = [];
+  const guarded: Statements = {
+    ...cached,
+    find(text) {
+      const prepared = cached.find(text);
+      if (harmless.has(prepared)) return prepared;
+      if (doubtful.length === 0) connection.exec('pragma query_only = 1');
+      doubtful.push(prepared);
+      return prepared;
+    },
+  };
+  return {
+    async run<Args, Result>(query: Query<Args, Result>, args: Args): Promise<Result> {
+      try {
+        const result = await runQuery(guarded, query, args);
+        for (const prepared of doubtful) harmless.add(prepared);
+        return result;
+      } finally {
+        if (doubtful.splice(0).length > 0) connection.exec('pragma query_only = 0');
+      }
     },
   };
 }

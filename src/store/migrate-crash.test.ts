@@ -49,6 +49,7 @@ function dying(real: Connection, at: number): Connection {
       return {
         get: (...params) => step(() => statement.get(...params)),
         iterate: (...params) => step(() => statement.iterate(...params)),
+        all: (...params) => step(() => statement.all(...params)),
         run: (...params) => step(() => statement.run(...params)),
       };
     },

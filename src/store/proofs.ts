@@ -5,11 +5,13 @@
  * forward; proofs of many machines are written together, twice a minute and only while something is
  * measured, so a poll that changes nothing still writes nothing.
  */
+import { parseRunName } from '../core/run.ts';
 import { correctBy, type LedgerRow } from './ledger.ts';
 import { type Instant, steadyOf, type Watched, watchLedgerClock } from './ledger-clock.ts';
 import type { Query, Sql } from './sql.ts';
 
-const names_at_once = 400;
+/** Runs in one statement, of five parameters each. */
+const runs_at_once = 64;
 
 /** Of which runs, by name, a machine's agent last said that they are ready, and when that was. */
 export type MachineProof = { machine_id: string } & Heard;
@@ -20,12 +22,15 @@ export async function proveRunning(
   sql: Sql,
   args: Instant & { proofs: MachineProof[] },
 ): Promise<Watched> {
-  const steady = await steadyOf(sql, args);
-  for (const { machine_id, mono, runs } of args.proofs) {
-    const ago_ms = args.mono === undefined ? 0 : Math.floor(args.mono) - Math.floor(mono);
-    await proveRuns(sql, machine_id, runs, steady - Math.max(0, ago_ms));
-  }
-  return watchLedgerClock(sql, args);
+  const { steady, stepped_ms } = await watchLedgerClock(sql, args);
+  await proveRuns(
+    sql,
+    args.proofs.map(({ machine_id, mono, runs }) => {
+      const ago_ms = args.mono === undefined ? 0 : Math.floor(args.mono) - Math.floor(mono);
+      return { machine_id, runs, steady: steady - Math.max(0, ago_ms) };
+    }),
+  );
+  return { stepped_ms };
 }
 
 /**
@@ -39,7 +44,7 @@ export async function deductSleep(
   const woke = await steadyOf(sql, args);
   const slept_from = woke - args.slept_ms;
   // An interval that closes for want of proof must not end before what is taken off it.
-  await proveRuns(sql, args.machine_id, args.runs, woke);
+  await proveRuns(sql, [{ machine_id: args.machine_id, runs: args.runs, steady: woke }]);
   const metered = await sql.all<LedgerRow>(
     `select * from ledger where machine_id = $1 and kind = 'metered' and sign = 1
        and (ended_steady is null or ended_steady > $2) order by id`,
@@ -57,23 +62,40 @@ export async function deductSleep(
 }
 
 /** What the store has as running on a machine, of these runs, was running at `steady`. */
-export async function proveRuns(
-  sql: Sql,
-  machine_id: string,
-  runs: readonly string[],
-  steady: number,
-): Promise<void> {
-  for (let at = 0; at < runs.length; at += names_at_once) {
-    const names = runs.slice(at, at + names_at_once);
+export type Proven = { machine_id: string; runs: readonly string[]; steady: number };
+
+export async function proveRuns(sql: Sql, proven: readonly Proven[]): Promise<void> {
+  const rows = proven.flatMap(({ machine_id, runs, steady }) =>
+    runs.flatMap((name) => {
+      const run = parseRunName(name);
+      return run === null ? [] : [{ ...run, machine_id, steady }];
+    }),
+  );
+  for (let at = 0; at < rows.length; at += runs_at_once) {
+    const some = rows.slice(at, at + runs_at_once);
     await sql.run(
-      `update runs set proven_steady = $2
-       where machine_id = $1 and removed_at is null and ended_at is null
-         and observed = 'present' and ready_at is not null
-         and (proven_steady is null or proven_steady < $2)
-         and workload_id || '.' || replica || '.' || run_epoch ${sql.in(names, 3)}`,
-      [machine_id, steady, ...names],
+      proofText(some.length),
+      some.flatMap((row) => [
+        ...[row.machine_id, row.workload_id, row.replica, row.run_epoch, row.steady],
+      ]),
     );
   }
+}
+
+function proofText(count: number): string {
+  const rows = Array.from({ length: count }, (_, index) => {
+    const [machine_id, workload_id, ...numbers] = [1, 2, 3, 4, 5].map((at) => 5 * index + at);
+    const cast = numbers.map((at) => `cast($${at} as bigint)`).join(', ');
+    return `($${machine_id}, $${workload_id}, ${cast})`;
+  });
+  return `with proven (machine_id, workload_id, replica, run_epoch, steady) as (
+      values ${rows.join(', ')})
+    update runs set proven_steady = proven.steady from proven
+    where runs.workload_id = proven.workload_id and runs.replica = proven.replica
+      and runs.run_epoch = proven.run_epoch and runs.machine_id = proven.machine_id
+      and removed_at is null and ended_at is null and observed = 'present'
+      and ready_at is not null
+      and (proven_steady is null or proven_steady < proven.steady)`;
 }
 
 /** Is anything being measured? */

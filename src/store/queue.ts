@@ -95,17 +95,17 @@ export const nextAttempt: Query<{ now: number }, number | null> = async (sql, ar
  * away: what waits, what is held, what machines offer.
  */
 export const queueFingerprint: Query<{ now: number }, string> = async (sql, args) => {
-  const waiting = await sql.get(
-    `select count(*) as count, max(id) as last, cast(coalesce(sum(revision), 0) as bigint) as
-       revisions, cast(coalesce(sum(case when not_before > $1 then 1 else 0 end), 0) as bigint) as
-       resting
-     from workloads where state in ('pending', 'queued')`,
+  const facts = await sql.get(
+    `select waiting.*, offered.*, held.*
+     from (select count(*) as waiting, max(id) as last,
+         cast(coalesce(sum(revision), 0) as bigint) as revisions,
+         cast(coalesce(sum(case when not_before > $1 then 1 else 0 end), 0) as bigint) as resting
+       from workloads where state in ('pending', 'queued')) waiting,
+       (select count(*) as machines,
+         cast(coalesce(sum(inventory_revision), 0) as bigint) as inventories,
+         cast(coalesce(sum(generation), 0) as bigint) as generations from machines) offered,
+       (select count(*) as held from holds where released_at is null) held`,
     [args.now],
   );
-  const machines = await sql.get(
-    `select count(*) as count, cast(coalesce(sum(inventory_revision), 0) as bigint) as revisions,
-       cast(coalesce(sum(generation), 0) as bigint) as generations from machines`,
-  );
-  const held = await sql.get('select count(*) as count from holds where released_at is null');
-  return JSON.stringify([waiting, machines, held]);
+  return JSON.stringify(facts);
 };

@@ -258,7 +258,7 @@ async function proveHeard(sql: Sql, args: ReportArgs): Promise<void> {
   const { heard, machine_id, now } = args;
   if (heard === undefined || heard === null || heard.runs.length === 0) return;
   const steady = await steadyOf(sql, { now, mono: heard.mono });
-  await proveRuns(sql, machine_id, heard.runs, steady);
+  await proveRuns(sql, [{ machine_id, runs: heard.runs, steady }]);
 }
 
 /**

@@ -12,6 +12,12 @@ test('parameters are rewritten outside of strings, names and comments', () => {
   assert.deepEqual(rewrite(text), { rewritten: expected, param_count: 12 });
 });
 
+test('a limit is hidden from the planner, which would compile anew for each', () => {
+  const text = `select a as limit_$1 from t where b = 'limit $9' LIMIT $2 offset $3`;
+  const expected = `select a as limit_?1 from t where b = 'limit $9' limit (?2 + 0) offset ?3`;
+  assert.deepEqual(rewrite(text), { rewritten: expected, param_count: 3 });
+});
+
 test('what is no statement of a transaction is refused', () => {
   for (const text of ['begin', 'commit', 'savepoint x', 'pragma a = 1', 'attach x as y', '']) {
     assert.throws(() => rewrite(text), /not a statement of a transaction/, text);

@@ -7,7 +7,17 @@
  * itself; integers are bound as integers (SQLite would else divide them as reals).
  */
 import { type Row, type Sql, type SqlValue, StoreError } from './sql.ts';
-import { checkParams, inList, rejected, rewrite, row_limit, tooManyRows } from './statements.ts';
+import {
+  checkParams,
+  inList,
+  isFew,
+  type RowLimit,
+  rejected,
+  rewrite,
+  row_limit,
+  rowLimit,
+  tooManyRows,
+} from './statements.ts';
 
 /** The part of a SQLite connection that the store uses. */
 export type Connection = {
@@ -20,6 +30,7 @@ export type Connection = {
 type Bound = string | number | bigint | null;
 type Statement = {
   get(...params: Bound[]): unknown;
+  all(...params: Bound[]): unknown[];
   iterate(...params: Bound[]): Iterable<unknown>;
   run(...params: Bound[]): { changes: number | bigint };
 };
@@ -45,7 +56,12 @@ export type Statements = {
   begin(): void;
   rollback(): void;
 };
-type Prepared = { statement: Statement; param_count: number };
+export type Prepared = {
+  statement: Statement;
+  param_count: number;
+  /** How many rows it may give, as its text says; null where that says nothing. */
+  limit: RowLimit | null;
+};
 
 /** The prepared statements of one connection, so that each text is compiled once. */
 export function cacheStatements(connection: Connection): Statements {
@@ -64,7 +80,8 @@ export function cacheStatements(connection: Connection): Statements {
       const found = cached.get(text);
       if (found) return found;
       const { rewritten, param_count } = rewrite(text);
-      const prepared = { statement: connection.prepare(rewritten), param_count };
+      const limit = rowLimit(text);
+      const prepared = { statement: connection.prepare(rewritten), param_count, limit };
       const oldest = cached.size >= statement_limit ? cached.keys().next().value : undefined;
       if (oldest !== undefined) cached.delete(oldest);
       cached.set(text, prepared);
@@ -116,6 +133,10 @@ export function openSession(statements: Statements): Session {
 }
 
 function readRows<T extends Row>(prepared: Prepared, params: readonly SqlValue[]): T[] {
+  // All at once takes half the time, where there cannot be too many.
+  if (isFew(prepared.limit, params)) {
+    return prepared.statement.all(...bind(prepared, params)).map((row) => copyRow<T>(row));
+  }
   const rows: T[] = [];
   for (const row of prepared.statement.iterate(...bind(prepared, params))) {
     if (rows.length === row_limit) {

@@ -105,14 +105,22 @@ export function isSupportedSqlite(version: string): boolean {
   return true;
 }
 
-/** A database in memory that can be copied: the whole of it, as bytes. */
-export type MemoryConnection = Connection & { serialize(): Uint8Array };
+/** A database in memory. */
+export type MemoryConnection = Omit<Connection, 'prepare'> & {
+  prepare(text: string): ReturnType<Connection['prepare']> & {
+    all(...params: (string | number)[]): unknown[];
+  };
+  /** A copy: the whole of it, as bytes. */
+  serialize(): Uint8Array;
+  /** What statements and triggers may call by this name. */
+  function(name: string, work: (...args: (string | number)[]) => null): void;
+};
 
 /** A database in memory, empty or the copy of another one. */
 export function openMemoryConnection(copy?: Uint8Array): MemoryConnection {
   const connection = new DatabaseSync(':memory:');
   if (copy !== undefined) connection.deserialize(copy);
-  return connection;
+  return connection as MemoryConnection;
 }
 
 /** A database in a file, alone with it: for who looks at a copy. */

@@ -13,6 +13,23 @@ export function tooManyRows(): Error {
   return new Error(`a statement gave more than ${row_limit} rows: read it in pages`);
 }
 
+/** A number, or the index of the parameter that says it. */
+export type RowLimit = { rows: number } | { param: number };
+
+/** The limit at the end of a statement. */
+export function rowLimit(text: string): RowLimit | null {
+  const [, param, rows] = /\blimit\s+(?:\$(\d+)|(\d+))\s*$/i.exec(text) ?? [];
+  if (rows !== undefined) return { rows: Number(rows) };
+  return param === undefined ? null : { param: Number(param) - 1 };
+}
+
+/** True where a statement cannot give more rows than are allowed. */
+export function isFew(limit: RowLimit | null, params: readonly SqlValue[]): boolean {
+  if (limit === null) return false;
+  const rows = 'rows' in limit ? limit.rows : params[limit.param];
+  return typeof rows === 'number' && rows >= 0 && rows <= row_limit;
+}
+
 /** The parameters as given, once they are as many as the text names and each can be stored. */
 export function checkParams(params: readonly SqlValue[], count: number): readonly SqlValue[] {
   if (params.length !== count) {
@@ -48,22 +65,33 @@ export function rejected(error: Error): Promise<never> {
   return promise;
 }
 
-const token =
-  /'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$(?<index>\d+)|(?<end>;\s*\S)/g;
+const token = new RegExp(
+  [
+    /'(?:[^']|'')*'|"(?:[^"]|"")*"/,
+    /--[^\n]*|\/\*[\s\S]*?\*\//,
+    /\blimit\s+\$(?<most>\d+)|\$(?<index>\d+)|(?<end>;\s*\S)/,
+  ]
+    .map(({ source }) => source)
+    .join('|'),
+  'gi',
+);
 
 /**
- * Turns `$1` into SQLite's `?1`, and refuses what would end the transaction or be dropped unseen.
+ * Turns `$1` into SQLite's `?1`, and refuses what would end the transaction or be dropped unseen. A
+ * limit is hidden from SQLite's planner: it would look at its value, and compile the statement anew
+ * each time that one is bound, which takes longer than to run it.
  */
 export function rewrite(text: string): { rewritten: string; param_count: number } {
   if (!/^\s*(?:select|with|values|insert|update|delete)\b/i.test(text)) {
     throw new Error(`not a statement of a transaction: ${text.trim().slice(0, 60)}`);
   }
   let param_count = 0;
-  const rewritten = text.replace(token, (whole, index?: string, end?: string) => {
+  const rewritten = text.replace(token, (whole, most?: string, index?: string, end?: string) => {
     if (end !== undefined) throw new Error('one statement at a time');
-    if (index === undefined) return whole;
-    param_count = Math.max(param_count, Number(index));
-    return `?${index}`;
+    const number = most ?? index;
+    if (number === undefined) return whole;
+    param_count = Math.max(param_count, Number(number));
+    return most === undefined ? `?${number}` : `limit (?${number} + 0)`;
   });
   return { rewritten, param_count };
 }

@@ -53,7 +53,7 @@ async function insertWorkload(sql: Sql, args: LaunchArgs): Promise<LaunchResult>
   const over = await refuseClaim(sql, claim, '');
   if (over !== null) return { ok: false, code: 'quota_exceeded', details: over };
   const who = args.actor.replace(/^user:/, '');
-  const rows = await sql.all<WorkloadRow>(
+  const row = await sql.get<WorkloadRow>(
     `insert into workloads (id, tenant_id, creator_id, name, kind, spec, state, intent, park_cause,
        code, details, revision, run_epoch, event_number, event_at, attempts, not_before, created_at,
        state_since, ask, gpu_class, gpu_count, cpu_millis, memory_bytes, disk_bytes)
@@ -74,7 +74,6 @@ async function insertWorkload(sql: Sql, args: LaunchArgs): Promise<LaunchResult>
       ...[claim.cpu_millis, claim.memory_bytes, claim.disk_bytes],
     ],
   );
-  const row = rows[0];
   if (row === undefined) throw new Error('the inserted workload did not come back');
   await insertFirstEvent(sql, row, args);
   await recordAction(sql, args.action, { target: `workload:${row.id}`, details: { name } });

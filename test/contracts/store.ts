@@ -22,6 +22,7 @@ export function storeContract(name: string, open: OpenStore): void {
     constraints(given);
     values(given);
     defects(given);
+    guards(given);
     reads(given);
     concurrency(given);
     closing(open);
@@ -181,14 +182,23 @@ function defects(given: Given): void {
   });
 }
 
-function reads(given: Given): void {
+function guards(given: Given): void {
   test('a query cannot write', async () => {
     const query = async (sql: Sql) => sql.run('delete from boxes');
-    const error = await failureOf(given.store.read(query, null));
-    assert.equal(error.code, 'rejected');
+    await given.store.read(countBoxes, { prefix: 'none' });
+    for (const _ of ['first', 'again']) {
+      const error = await failureOf(given.store.read(query, null));
+      assert.equal(error.code, 'rejected');
+    }
+    const late = async (sql: Sql) =>
+      (await countBoxes(sql, { prefix: 'none' })) + (await query(sql));
+    assert.equal((await failureOf(given.store.read(late, null))).code, 'rejected');
     await given.store.transact('addBox', { id: 'still-written' });
+    assert.equal(await given.store.read(countBoxes, { prefix: 'still-written' }), 1);
   });
+}
 
+function reads(given: Given): void {
   test('a query that would give too many rows is refused', async () => {
     const text = `with recursive r (n) as (select 1 union all select n + 1 from r where n < $1)
       select n from r`;

@@ -17,6 +17,7 @@ import type { Inventory } from '../../src/contract/machines.ts';
 import { openActivityLog } from '../../src/controlplane/activity.ts';
 import { type Api, createApi } from '../../src/controlplane/api.ts';
 import type { ApiDeps } from '../../src/controlplane/api-deps.ts';
+import { rememberProofs } from '../../src/controlplane/auth/proof-cache.ts';
 import { createProofs } from '../../src/controlplane/auth/proofs.ts';
 import { createRevocations } from '../../src/controlplane/auth/revocations.ts';
 import { createSignIns } from '../../src/controlplane/auth/sign-ins.ts';
@@ -250,7 +251,8 @@ export type RigOptions = {
 
 export async function createRig(options: RigOptions = {}): Promise<Rig> {
   const opened = await openTestStore(options.kind ?? 'memory');
-  const store = options.wrap?.(opened.store) ?? opened.store;
+  const wrapped = options.wrap?.(opened.store) ?? opened.store;
+  const store = options.kind === 'postgres' ? wrapped : remembering(wrapped);
   const clock = createFakeClock();
   const random = seededRandom(7);
   const lines: LogLine[] = [];
@@ -324,6 +326,11 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** As the program does with a store that nobody else writes. */
+function remembering(store: RigStore): RigStore {
+  return rememberProofs(store as unknown as EinsoraStore) as unknown as RigStore;
 }
 
 /** A test writes past the control plane, so each look at the store counts. */

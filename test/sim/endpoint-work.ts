@@ -65,7 +65,7 @@ async function wakened(
   signal: AbortSignal,
 ): Promise<void> {
   const woken = new AbortController();
-  const wake = () => woken.abort();
+  const wake = () => woken.abort('woken');
   const process = world.processes.get(runName(run));
   process?.ended.push(wake);
   signal.addEventListener('abort', wake, { once: true });

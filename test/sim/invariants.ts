@@ -99,16 +99,17 @@ export function createInvariants(story: Story, watch: Watch, truth: Truth): Inva
   };
   return {
     check(touched) {
-      for (const id of touched.workloads) checkWorkload(context, id);
-      for (const id of touched.machines) checkMachine(context, id);
+      const { losers } = touched;
+      for (const id of touched.workloads) checkWorkload(context, id, losers.has(id));
+      for (const id of touched.machines) checkMachine(context, id, losers.has(id));
       if (touched.workloads.size > 0) checkQuota(story, context.watch);
     },
     forgive: () => context.ledger.forgive(),
     checkAll() {
       const idsOf = (table: string) => context.watch.all<{ id: string }>(`select id from ${table}`);
       context.timelines.clear();
-      for (const { id } of idsOf('workloads')) checkWorkload(context, id);
-      for (const { id } of idsOf('machines')) checkMachine(context, id);
+      for (const { id } of idsOf('workloads')) checkWorkload(context, id, true);
+      for (const { id } of idsOf('machines')) checkMachine(context, id, true);
     },
     reset(restored) {
       context.watch = restored;
@@ -121,17 +122,19 @@ export function createInvariants(story: Story, watch: Watch, truth: Truth): Inva
   };
 }
 
-function checkWorkload({ story, truth, watch, timelines, ledger }: Context, id: string): void {
+/** `is_loss`: where it is not in the store, it was, for what never came to be is touched as well. */
+function checkWorkload(context: Context, id: string, is_loss: boolean): void {
+  const { story, truth, watch, timelines, ledger } = context;
   const row = watch.get<WorkloadRow>(
     'select id, state, intent, run_epoch, event_number, attempts from workloads where id = ?1',
     id,
   );
-  const mirror = timelines.get(id) ?? newMirror();
-  timelines.set(id, mirror);
   if (row === undefined) {
-    story.violate('I-04', `${id} is gone from the store`);
+    if (is_loss || timelines.has(id)) story.violate('I-04', `${id} is gone from the store`);
     return;
   }
+  const mirror = timelines.get(id) ?? newMirror();
+  timelines.set(id, mirror);
   const events = eventsAfter(watch, id, mirror.number);
   checkBackOff(story, truth, id, mirror, events);
   playOn(story, id, mirror, events);
@@ -149,14 +152,14 @@ function checkWorkload({ story, truth, watch, timelines, ledger }: Context, id: 
   ledger.check(watch, id, row.state, runs.filter((run) => run.held > run.released).length);
 }
 
-function checkMachine(context: Context, id: string): void {
+function checkMachine(context: Context, id: string, is_loss: boolean): void {
   const { story, watch, machines } = context;
   const row = watch.get<MachineRow>(
     'select generation, agent_epoch, cpu_millis, memory_bytes from machines where id = ?1',
     id,
   );
   if (row === undefined) {
-    story.violate('I-04', `machine ${id} is gone from the store`);
+    if (is_loss || machines.has(id)) story.violate('I-04', `machine ${id} is gone from the store`);
     return;
   }
   const rows = watch.all<DesiredRow>(desired_sql, id);

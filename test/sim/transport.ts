@@ -57,7 +57,7 @@ function ask<Reply>(
   const { host, link, life } = line;
   return new Promise((resolve, reject) => {
     const ended = new AbortController();
-    const onAbort = () => link.send('up', () => ended.abort());
+    const onAbort = () => link.send('up', () => ended.abort('called off'));
     const cancel = host.after(patience_ms, () => settle(() => reject(new Error('no answer came'))));
     const settle = (how: () => void) => {
       cancel();

@@ -1,12 +1,19 @@
 /**
- * What was written to the store, seen by the database itself: triggers that note which workloads
- * and machines a commit has touched.
+ * What was written to the store, seen by the database itself: triggers that tell which workloads
+ * and machines a statement has touched.
  *
- * Invariants: it adds nothing to the store's own tables; what was rolled back was not touched.
+ * Invariants: it adds nothing to the store's own tables; what was committed is never left out. What
+ * was rolled back may be named too, also where it never came to be: so what was deleted is told
+ * apart.
  */
-import type { Connection } from '../../src/store/sqlite-sql.ts';
+import type { MemoryConnection } from '../../src/store/sqlite.ts';
 
-export type Touched = { workloads: Set<string>; machines: Set<string> };
+export type Touched = {
+  workloads: Set<string>;
+  machines: Set<string>;
+  /** Of both: those that lost a row of their own or one about them. */
+  losers: Set<string>;
+};
 
 export type Watch = {
   /** What was touched since the last call. */
@@ -30,8 +37,13 @@ const triggers = [
   ['ledger', 'w', 'workload_id', ''],
 ] as const;
 
-export function watchDatabase(connection: Connection): Watch {
-  connection.exec('create temp table touched (kind text, id text, primary key (kind, id))');
+export function watchDatabase(connection: MemoryConnection): Watch {
+  let touched = newTouched();
+  connection.function('touch', (kind, id, event) => {
+    touched[kind === 'w' ? 'workloads' : 'machines'].add(String(id));
+    if (event === 'delete') touched.losers.add(String(id));
+    return null;
+  });
   for (const [table, kind, column, columns] of triggers) {
     const update = columns === '' ? 'update' : `update of ${columns}`;
     for (const [event, row, name] of [
@@ -41,12 +53,12 @@ export function watchDatabase(connection: Connection): Watch {
     ]) {
       connection.exec(
         `create temp trigger touched_${table}_${kind}_${name} after ${event} on main.${table} begin
-           insert or ignore into touched values ('${kind}', ${row}.${column});
+           select touch('${kind}', ${row}.${column}, '${name}');
          end`,
       );
     }
   }
-  const statements = new Map<string, ReturnType<Connection['prepare']>>();
+  const statements = new Map<string, ReturnType<MemoryConnection['prepare']>>();
   const prepare = (text: string) => {
     const found = statements.get(text) ?? connection.prepare(text);
     statements.set(text, found);
@@ -54,18 +66,17 @@ export function watchDatabase(connection: Connection): Watch {
   };
   return {
     take() {
-      const touched: Touched = { workloads: new Set(), machines: new Set() };
-      for (const row of prepare('select kind, id from touched').iterate()) {
-        const { kind, id } = row as { kind: 'w' | 'm'; id: string };
-        touched[kind === 'w' ? 'workloads' : 'machines'].add(id);
-      }
-      if (touched.workloads.size + touched.machines.size > 0) prepare('delete from touched').run();
-      return touched;
+      const taken = touched;
+      if (taken.workloads.size + taken.machines.size > 0) touched = newTouched();
+      return taken;
     },
-    all: <T>(text: string, ...params: (string | number)[]) =>
-      [...prepare(text).iterate(...params)] as T[],
+    all: <T>(text: string, ...params: (string | number)[]) => prepare(text).all(...params) as T[],
     get: <T>(text: string, ...params: (string | number)[]) =>
       prepare(text).get(...params) as T | undefined,
     exec: (text) => connection.exec(text),
   };
+}
+
+function newTouched(): Touched {
+  return { workloads: new Set(), machines: new Set(), losers: new Set() };
 }

@@ -8,7 +8,7 @@
  */
 import { limits } from '../../contract/limits.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { listGenerations } from '../../store/machines.ts';
+import { listGenerations, sumOfGenerations } from '../../store/machines.ts';
 import { readStoreEpoch } from '../../store/restore.ts';
 import type { EinsoraStore } from '../../store/transactions.ts';
 
@@ -37,6 +37,7 @@ type Deps = {
 export function createGenerations(deps: Deps, tell: () => void): Generations {
   const { store, clock, written } = deps;
   let known = new Map<string, number>();
+  let sum: number | null = null;
   let read_at = Number.NEGATIVE_INFINITY;
   let read_as_of = -1;
   let is_stale = true;
@@ -46,19 +47,27 @@ export function createGenerations(deps: Deps, tell: () => void): Generations {
   async function readAll(): Promise<void> {
     is_stale = false;
     const as_of = written?.() ?? -1;
-    const found = new Map<string, number>();
-    for (let after = ''; ; ) {
-      const rows = await store.read(listGenerations, { after, limit: page_rows });
-      for (const { id, generation } of rows) found.set(id, generation);
-      const last = rows.at(-1);
-      if (last === undefined || rows.length < page_rows) break;
-      after = last.id;
-    }
+    const found = await readNews();
     const is_news = [...found].some(([id, generation]) => known.get(id) !== generation);
-    known = found;
+    if (found.size > 0) known = found;
+    sum = sumOfGenerations(known.values());
     read_at = clock.monotonic();
     read_as_of = as_of;
     if (is_news) tell();
+  }
+
+  /** All of them, or none where they are as they were. */
+  async function readNews(): Promise<Map<string, number>> {
+    const found = new Map<string, number>();
+    for (let after = ''; ; ) {
+      const is_first = after === '';
+      const page = { after, limit: page_rows, known: is_first ? sum : null };
+      const rows = await store.read(listGenerations, page);
+      for (const { id, generation } of rows) found.set(id, generation);
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < page_rows) return found;
+      after = last.id;
+    }
   }
 
   function isOld(): boolean {

@@ -37,9 +37,9 @@ export function createPresence(clock: Clock): Presence {
     lastHeardAt: (machine_id) => heard.get(machine_id)?.at ?? null,
     setStages(run, value) {
       const name = runName(run);
-      const is_news = JSON.stringify(stages.get(name) ?? []) !== JSON.stringify(value);
+      const is_same = areSame(stages.get(name) ?? [], value);
       stages.set(name, value);
-      if (is_news) for (const seen of watchers) seen(run, value);
+      if (!is_same) for (const seen of watchers) seen(run, value);
     },
     stages: (run) => stages.get(runName(run)) ?? [],
     forget: (run) => void stages.delete(runName(run)),
@@ -48,4 +48,16 @@ export function createPresence(clock: Clock): Presence {
       return () => void watchers.delete(seen);
     },
   };
+}
+
+/** Each poll tells all stages again, of everything that runs. */
+function areSame(before: readonly Stage[], after: readonly Stage[]): boolean {
+  return (
+    before.length === after.length &&
+    after.every((stage, index) => {
+      const was = before[index];
+      const names = Object.keys(stage) as (keyof Stage)[];
+      return was !== undefined && names.every((name) => stage[name] === was[name]);
+    })
+  );
 }

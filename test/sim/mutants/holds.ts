@@ -20,7 +20,7 @@ export const holdMutants: readonly Mutant[] = [
     name: 'lease-expiry-ends-runs',
     bug: 'A6, B-04, B-11',
     file: 'src/store/proofs.ts',
-    find: '  return watchLedgerClock(sql, args);',
+    find: '  return { stepped_ms };',
     replace: `  const lost = steady - 60_000;
   await sql.run(
     \`update holds set released_at = $1 where released_at is null and exists (
@@ -34,7 +34,7 @@ export const holdMutants: readonly Mutant[] = [
     [lost],
   );
   await sql.run('update machines set generation = generation + 1');
-  return watchLedgerClock(sql, args);`,
+  return { stepped_ms };`,
     why: 'a machine that is not heard of for a minute counts as empty, while its runs go on',
   },
   {
