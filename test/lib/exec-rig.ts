@@ -2,12 +2,8 @@
  * A rig whose workloads run on the sim driver, with programs to start beside them over WebSockets.
  */
 import { WebSocket } from 'ws';
-import {
-  type ExecTellMessage,
-  exec_protocol,
-  frameOf,
-  readFrame,
-} from '../../src/contract/exec.ts';
+import type { ExecTellMessage } from '../../src/contract/exec.ts';
+import { exec_protocol, frameOf, readFrame } from '../../src/contract/exec-frame.ts';
 import type { ApiDeps } from '../../src/controlplane/api-deps.ts';
 import type { RunKey } from '../../src/core/run.ts';
 import type { Driver } from '../../src/drivers/driver.ts';

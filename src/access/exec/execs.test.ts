@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createExecRig, type ExecClient, type ExecRig } from '../../../test/lib/exec-rig.ts';
 import { addTenant, addUser, select } from '../../../test/lib/rig.ts';
-import { exec_window_bytes } from '../../contract/exec.ts';
+import { exec_window_bytes } from '../../contract/exec-frame.ts';
 
 const given = {} as { rig: ExecRig };
 before(async () => {

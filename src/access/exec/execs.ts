@@ -9,12 +9,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { EinsoraError } from '../../contract/errors.ts';
-import {
-  type ExecStart,
-  type ExecTellMessage,
-  exec_protocol,
-  exec_window_bytes,
-} from '../../contract/exec.ts';
+import type { ExecStart, ExecTellMessage } from '../../contract/exec.ts';
+import { exec_protocol, exec_window_bytes } from '../../contract/exec-frame.ts';
 import { limits } from '../../contract/limits.ts';
 import { makeId } from '../../core/ids.ts';
 import type { RunKey } from '../../core/run.ts';

@@ -6,18 +6,16 @@
  * not is cut off with its fault named.
  */
 import type { Readable } from 'node:stream';
+import { type ExecAskMessage, type ExecTellMessage, execAskSchema } from '../../contract/exec.ts';
 import {
   type Channel,
-  type ExecAskMessage,
-  type ExecTellMessage,
   exec_ack_bytes,
   exec_window_bytes,
-  execAskSchema,
   frameOf,
   readFrame,
-} from '../../contract/exec.ts';
+} from '../../contract/exec-frame.ts';
+import { createCredit } from '../../lib/credit.ts';
 import type { ExecSession } from '../../lib/session.ts';
-import { createCredit } from './credit.ts';
 
 /** The part of a WebSocket that is used. */
 export type Line = {
