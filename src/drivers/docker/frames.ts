@@ -46,6 +46,8 @@ function takeFrame(bytes: Buffer): Frame | null {
 export function splitFrames(source: Readable): { stdout: Readable; stderr: Readable } {
   const stdout = new PassThrough();
   const stderr = new PassThrough();
+  // Whoever reads hears of an error; with nobody there it must not end this program.
+  for (const one of [stdout, stderr]) one.on('error', () => {});
   const read = createFrameReader();
   const sink = new Writable({
     write(chunk: Buffer, _, done) {
