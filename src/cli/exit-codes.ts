@@ -9,6 +9,7 @@ export const exitCodes = {
   not_found: { code: 4, means: 'there is no such workload' },
   refused: { code: 5, means: 'the control plane refused; the error says why' },
   workload_failed: { code: 6, means: 'the workload failed' },
+  connection_lost: { code: 255, means: 'the connection to what it was in broke off' },
   interrupted: { code: 130, means: 'interrupted by Ctrl-C; what was recorded goes on' },
 } as const satisfies Record<string, { code: number; means: string }>;
 

@@ -11,7 +11,13 @@ import { type Random, systemRandom } from '../lib/random.ts';
 import type { Config } from './config.ts';
 import { exitCode } from './exit-codes.ts';
 
-export type Terminal = { isTTY?: boolean; columns?: number };
+export type Terminal = {
+  isTTY?: boolean;
+  columns?: number;
+  rows?: number;
+  /** Hands on each key as it is pressed, Ctrl-C too. */
+  setRawMode?(on: boolean): unknown;
+};
 
 export type Io = {
   stdin: Readable & Terminal;
