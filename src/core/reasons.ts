@@ -111,7 +111,7 @@ export const reasons = {
   },
   image_not_for_kind: {
     status: 400,
-    sentence: 'The image {image} is for {kinds}, not for a {kind}.',
+    sentence: 'The image {image} is for {kinds}, not for {kind}s.',
     fix: 'bin/einsora catalog',
   },
   not_ready: {

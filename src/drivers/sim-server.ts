@@ -1,5 +1,6 @@
 /**
- * What answers at the ports of sim runs: OpenAI's shape, and a text that says that it is made up.
+ * What answers at the ports of sim runs: OpenAI's shape and a notebook's status, and a text that
+ * says that it is made up.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { type Duplex, duplexPair } from 'node:stream';
@@ -25,6 +26,7 @@ const loading = problem(503, 'Loading model', 'unavailable_error');
 
 function answerTo(line: string): [number, object] {
   if (line === 'GET /health') return [200, { status: 'ok' }];
+  if (line === 'GET /api/status' || line === 'GET /api') return [200, { version: 'sim' }];
   if (line !== 'POST /v1/chat/completions') return problem(404, 'no such path', 'not_found_error');
   const message = { role: 'assistant', content: sim_answer };
   return [
