@@ -1,0 +1,115 @@
+/**
+ * A client that costs little: the same request over kept connections, its answers counted by length.
+ *
+ * Invariants: an answer of another length, or a connection that ends, is an error and not a figure.
+ */
+import { connect, type Socket } from 'node:net';
+import type { Asked } from './access-child.ts';
+
+/** Answers a second, by so many connections, each of which asks again once it is answered. */
+export async function requestsPerSecond(asked: Asked, connections: number, ms: number) {
+  const lanes = await Promise.all(Array.from({ length: connections }, () => openLane(asked)));
+  const began = performance.now();
+  let count = 0;
+  await Promise.all(
+    lanes.map(async (lane) => {
+      while (performance.now() - began < ms) {
+        await lane.ask();
+        count += 1;
+      }
+    }),
+  );
+  const took = performance.now() - began;
+  for (const { socket } of lanes) socket.destroy();
+  return (count * 1000) / took;
+}
+
+/** How long each of so many requests takes over one connection: the median, in milliseconds. */
+export async function latency(asked: Asked, requests: number): Promise<number> {
+  const lane = await openLane(asked);
+  const times: number[] = [];
+  for (let at = 0; at < requests; at += 1) {
+    const began = performance.now();
+    await lane.ask();
+    times.push(performance.now() - began);
+  }
+  lane.socket.destroy();
+  times.sort((a, b) => a - b);
+  return times[Math.floor(times.length / 2)] ?? Number.NaN;
+}
+
+/** Megabytes a second of one long answer. */
+export async function megabytesPerSecond(asked: Asked, bytes: number): Promise<number> {
+  const socket = await open(asked);
+  const began = performance.now();
+  socket.write(requestOf(asked, `/big/${bytes}`));
+  let got = 0;
+  await new Promise<void>((resolve, reject) => {
+    socket.on('data', (chunk: Buffer) => {
+      got += chunk.length;
+      if (got >= bytes) resolve();
+    });
+    socket.once('close', () => reject(new Error(`ended after ${got} bytes`)));
+  });
+  const took_s = (performance.now() - began) / 1000;
+  socket.destroy();
+  return bytes / 1e6 / took_s;
+}
+
+type Lane = { socket: Socket; ask(): Promise<void> };
+
+/** The length of an answer is that of the first one: only then is one told from the next. */
+async function openLane(asked: Asked): Promise<Lane> {
+  const socket = await open(asked);
+  const request = requestOf(asked, '/small');
+  let length = 0;
+  let got = 0;
+  let done: () => void = () => {};
+  let failed: (error: Error) => void = () => {};
+  socket.on('data', (chunk: Buffer) => {
+    if (length === 0) length = lengthOf(chunk);
+    got += chunk.length;
+    if (got === length) {
+      got = 0;
+      done();
+    } else if (got > length) failed(new Error('answers of different lengths'));
+  });
+  socket.once('close', () => failed(new Error('a connection ended')));
+  const lane = {
+    socket,
+    ask: () =>
+      new Promise<void>((resolve, reject) => {
+        done = resolve;
+        failed = reject;
+        socket.write(request);
+      }),
+  };
+  await lane.ask();
+  return lane;
+}
+
+function lengthOf(first: Buffer): number {
+  const text = first.toString('latin1');
+  const head = text.indexOf('\r\n\r\n');
+  if (!text.startsWith('HTTP/1.1 200')) throw new Error(text.slice(0, 200));
+  const body = Number(/content-length: (\d+)/i.exec(text)?.[1]);
+  // Without a length it comes in chunks: one, and the last.
+  const chunked = /\r\n\r\n([0-9a-f]+)\r\n/i.exec(text)?.[1];
+  if (Number.isFinite(body)) return head + 4 + body;
+  if (chunked === undefined) throw new Error('an answer without a length');
+  return head + 4 + chunked.length + 2 + Number.parseInt(chunked, 16) + 2 + 5;
+}
+
+function open({ port }: Asked): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.setNoDelay(true);
+    socket.once('error', reject);
+    socket.once('connect', () => resolve(socket));
+  });
+}
+
+function requestOf({ host, headers }: Asked, path: string): string {
+  const lines = [`GET ${path} HTTP/1.1`, `Host: ${host}`, 'Accept: */*', ...headers];
+  return `${lines.join('\r\n')}\r\n\r\n`;
+}
