@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
-import { exec_protocol } from '../src/contract/exec.ts';
+import { exec_protocol } from '../src/contract/exec-frame.ts';
 import { type UpgradeName, upgradeRoutes } from '../src/contract/upgrades.ts';
 import { makeToken } from '../src/core/token.ts';
 import { digest } from '../src/lib/secret.ts';

@@ -18,7 +18,16 @@ import {
   withWayBack,
 } from './connection.ts';
 import { exitOfAnswer } from './exit-codes.ts';
-import { type HttpAnswer, isBroken, isRefused, openRequest, sendRequest } from './http.ts';
+import {
+  type HttpAnswer,
+  isBroken,
+  isRefused,
+  openRequest,
+  openUpgrade,
+  readWhole,
+  sendRequest,
+  type Upgraded,
+} from './http.ts';
 import type { Context } from './io.ts';
 
 export type Page<T> = { items: T[]; next_cursor: string | null };
@@ -35,7 +44,7 @@ export type Client = ReturnType<typeof openClient>;
 /** Opens the API of the control plane that is meant, signed in. Throws CliError. */
 export function openClient(context: Context) {
   const found = findConnection(context.config);
-  const { call, stream } = createCaller(context, found);
+  const { call, stream, upgrade } = createCaller(context, found);
   const of = (workload: string, rest = '') =>
     `/v1/workloads/${encodeURIComponent(workload)}${rest}`;
   return {
@@ -44,6 +53,8 @@ export function openClient(context: Context) {
     call,
     /** The head of an answer that stays open. Rejects with whatever went wrong. */
     stream,
+    /** Bytes as they are, both ways, over a connection that leaves HTTP. */
+    upgrade,
     plan: (body: Launch) => call<Plan>('POST', '/v1/plan', { body }),
     launch: (body: Launch) => call<Workload>('POST', '/v1/workloads', { body, once: true }),
     /** Newest first, all pages. */
@@ -143,11 +154,24 @@ function createCaller(context: Context, place: Connection | Stranger) {
       token === null ? {} : { authorization: `Bearer ${token.reveal()}` };
     return openRequest({ method: 'GET', url: new URL(path, base).href, headers, signal });
   }
-  return { call, stream };
+  async function upgrade(path: string, protocol: string): Promise<Upgraded> {
+    const headers = {
+      ...(token === null ? {} : { authorization: `Bearer ${token.reveal()}` }),
+      ...{ connection: 'Upgrade', upgrade: protocol },
+    };
+    try {
+      const answer = await openUpgrade({ url: new URL(path, base).href, headers });
+      if ('upgraded' in answer) return answer.upgraded;
+      return readAnswer<never>(await readWhole(answer.refused));
+    } catch (error) {
+      throw explain(context, place, error);
+    }
+  }
+  return { call, stream, upgrade };
 }
 
 /** Turns an answer into its value, or into the failure that it describes. */
-function readAnswer<T>(answer: HttpAnswer): T {
+export function readAnswer<T>(answer: HttpAnswer): T {
   const body = answer.text === '' ? null : parseJson(answer.text);
   if (answer.status >= 200 && answer.status < 300) {
     if (body === null && answer.text !== '') throw new Error('what answers is not Einsora');

@@ -21,6 +21,7 @@ export type Config = {
   context_name: string | null;
   /** True where `--context` was given: commands that we suggest then carry it too. */
   context_given: boolean;
+  home_dir: string;
   /** The user's own settings: the control planes that they signed in to. */
   config_dir: string;
   /** Downloaded tools and models; may be shared between data folders. */
@@ -57,6 +58,7 @@ export function loadConfig(
     data_dir,
     data_dir_given: given !== null,
     ...chosen,
+    home_dir: system.home,
     config_dir: configPlace(env, system),
     cache_dir: cache_dir === null ? join(data_dir, 'cache') : resolve(cache_dir),
     database_url: database_url === null ? null : new Secret(database_url),
@@ -97,6 +99,11 @@ export function sourceSettings(env: Environment = process.env): SourceSettings {
   const trusted_origins = texts.map((text) => new URL(text).origin);
   const hub_url = named === null ? custom_hub : new URL(named).origin;
   return { hub_url, trusted_origins, problem: null };
+}
+
+/** The user's whole environment, for a program that is theirs as much as this one: ssh. */
+export function wholeEnv(env: Environment = process.env): Record<string, string> {
+  return pick(env, () => true);
 }
 
 /** The environment for the program that opens a browser: the desktop session, and no more. */

@@ -6,6 +6,7 @@
  * body that was cut off is an error, never a short answer.
  */
 import { type IncomingMessage, request } from 'node:http';
+import type { Socket } from 'node:net';
 
 export type HttpRequest = {
   method: string;
@@ -42,9 +43,32 @@ export async function openRequest(options: HttpRequest): Promise<IncomingMessage
   });
 }
 
+export type Upgraded = { socket: Socket; head: Buffer };
+
+/** Asks to leave HTTP: the connection, or the answer that refuses it. */
+export async function openUpgrade(
+  options: Pick<HttpRequest, 'url' | 'headers'>,
+): Promise<{ upgraded: Upgraded } | { refused: IncomingMessage }> {
+  const { url, headers } = options;
+  const send = url.startsWith('https:') ? (await import('node:https')).request : request;
+  return new Promise((resolve, reject) => {
+    const sent = send(url, { headers });
+    sent.on('upgrade', (_response, socket, head) => {
+      sent.off('error', reject);
+      resolve({ upgraded: { socket: socket as Socket, head } });
+    });
+    sent.on('response', (refused) => resolve({ refused }));
+    sent.on('error', reject);
+    sent.end();
+  });
+}
+
 /** Sends a request and reads the whole answer. */
 export async function sendRequest(options: HttpRequest): Promise<HttpAnswer> {
-  const response = await openRequest(options);
+  return readWhole(await openRequest(options));
+}
+
+export async function readWhole(response: IncomingMessage): Promise<HttpAnswer> {
   return {
     status: response.statusCode ?? 0,
     request_id: requestIdOf(response),

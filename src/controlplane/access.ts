@@ -56,7 +56,7 @@ export function openAccess(deps: AccessDeps): Access {
     sites,
     upgrades: createUpgrades(deps, { exec, ssh: ssh.handle }),
     async close() {
-      ssh.close();
+      await ssh.close();
       sites.close();
       await runs.stop();
     },

@@ -39,7 +39,7 @@ export type SshDeps = {
   touched(workload_id: string): void;
 };
 
-export type Ssh = { handle: UpgradeHandler; close(): void };
+export type Ssh = { handle: UpgradeHandler; close(): Promise<void> };
 
 export function createSsh(deps: SshDeps): Ssh {
   const server = createSshServer(deps);

@@ -104,7 +104,7 @@ export async function createSshRig(options: RigOptions = {}): Promise<SshRig> {
         },
       ),
     async close() {
-      ssh.close();
+      await ssh.close();
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => server.close(resolve));
       rmSync(folder, { recursive: true, force: true });

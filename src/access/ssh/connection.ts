@@ -58,6 +58,8 @@ export class SshConnection {
   /** Ports that are being opened. */
   #opening = 0;
   #takes_sessions = true;
+  /** It was cut, and the client may still show why. */
+  #is_ending = false;
   #is_over = false;
   #notice: string | null = null;
 
@@ -102,13 +104,20 @@ export class SshConnection {
     return this.#transport.start();
   }
 
-  /** Ends it, and says why on each of its sessions. */
+  /**
+   * Ends it, and says why on each of its sessions. The client has a moment to show that: what comes
+   * together with a goodbye it drops.
+   */
   cut(why: string): void {
-    for (const [id, channel] of this.#channels) {
+    if (this.#is_ending) return;
+    this.#is_ending = true;
+    for (const [id, channel] of [...this.#channels]) {
       if (this.#sessions.has(id)) channel.sayLast(`\r\neinsora: ${why}\r\n`);
       channel.finish(null);
     }
-    this.#abandon(reasons.by_application);
+    const end = () => this.#abandon(reasons.by_application);
+    if (this.#channels.size === 0) end();
+    else this.#options.clock.after(limits.ssh_last_words_ms, end);
   }
 
   #wake(): void {
@@ -156,6 +165,7 @@ export class SshConnection {
       freed: (freed: number) => {
         this.#channels.delete(freed);
         this.#sessions.delete(freed);
+        if (this.#is_ending && this.#channels.size === 0) this.#abandon(reasons.by_application);
       },
     };
     const channel = new SshChannel(line, id, info);
@@ -167,6 +177,7 @@ export class SshConnection {
   #open(info: OpenInfo): void {
     const { type } = info;
     if (info.packetSize === 0) this.#abandon(reasons.protocol_error);
+    else if (this.#is_ending) this.#refuse(info, refusals.prohibited, 'this connection is ending');
     else if (this.#channels.size + this.#opening >= limits.ssh_channels) {
       this.#refuse(info, refusals.shortage, `${limits.ssh_channels} channels are open already`);
     } else if (type === 'session' && this.#takes_sessions) this.#openSession(info);
@@ -191,7 +202,7 @@ export class SshConnection {
     this.#options.openPort(String(info.data.destIP), Number(info.data.destPort)).then(
       (stream) => {
         this.#opening -= 1;
-        if (this.#is_over) stream.destroy();
+        if (this.#is_over || this.#is_ending) stream.destroy();
         else this.#options.forward(this.#accept(info).channel, stream);
       },
       (error: Error) => {

@@ -44,8 +44,8 @@ export type Visit = {
 export type SshServer = {
   /** Serves a visit to its end. Throws where there are too many; then nothing was written. */
   serve(visit: Visit): Served;
-  /** Ends all of them. */
-  close(): void;
+  /** Ends all of them; resolves when they had their moment to be told. */
+  close(): Promise<void>;
 };
 
 export type Served = { cut(why: string): void; closed: Promise<void> };
@@ -82,8 +82,11 @@ export function createSshServer(deps: { host_key: HostKey; clock: Clock }): SshS
       });
       return { cut: (why) => connection.cut(why), closed: connection.closed };
     },
-    close() {
-      for (const connection of [...open]) connection.cut('the control plane is stopping');
+    async close() {
+      const all = [...open];
+      for (const connection of all) connection.cut('the control plane is stopping');
+      const ended = Promise.all(all.map((one) => one.closed));
+      await Promise.race([ended, clock.sleep(limits.ssh_last_words_ms)]);
     },
   };
 }
