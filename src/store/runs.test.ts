@@ -100,6 +100,25 @@ onEveryStore('runs', (inStory) => {
     await check('deleted');
   });
 
+  inStory('a program ended for lack of memory is a note, once for each rise', async (story) => {
+    const run = await placed(story);
+    await reportRun(story, run, 'ready');
+    const notes = async () => {
+      const text = `select details from workload_events where code = 'memory_kill' order by number`;
+      const rows = await select<{ details: string }>(story.store, text);
+      return rows.map((row) => JSON.parse(row.details).count);
+    };
+    await reportRun(story, run, 'ready', false, { oom_kills: 1 });
+    await reportRun(story, run, 'ready', false, { oom_kills: 1 });
+    assert.deepEqual(await notes(), [1]);
+    await reportRun(story, run, 'ready', false, { oom_kills: 3 });
+    await reportRun(story, run, 'ready');
+    assert.deepEqual(await notes(), [1, 3]);
+    assert.equal((await workloadsOf(story.store))[0]?.state, 'running');
+    await reportRun(story, run, 'ended', false, { oom_kills: 4 });
+    assert.deepEqual(await notes(), [1, 3], 'an end says it by itself');
+  });
+
   inStory('a clock that steps back makes no time of a timeline fall', async (story) => {
     const run = await placed(story);
     story.clock.stepWall(-3600_000);

@@ -180,6 +180,7 @@ export async function reportRun(
   run: RunRow,
   state: ObservedRun['state'],
   oom = false,
+  more: Partial<ObservedRun> = {},
 ): Promise<{ changed: number }> {
   const { workload_id, replica, run_epoch } = run;
   if (['ended', 'parked', 'removed'].includes(state)) proven.add(nameOf(run));
@@ -188,7 +189,7 @@ export async function reportRun(
   return store.transact('applyReport', {
     machine_id: ids.machine_id,
     machine_name: 'desk',
-    observed: [{ workload_id, replica, run_epoch, state, ...facts }],
+    observed: [{ workload_id, replica, run_epoch, state, ...facts, ...more }],
     now: clock.now(),
     actor: 'machine:desk',
     request_id: null,

@@ -49,6 +49,32 @@ given('a launch is recorded with every default filled in, and wakes admission', 
   assert.equal(rig.woken.controller, 1);
 });
 
+given('a notebook is shown with its image and without the values of its variables', async (rig) => {
+  const token = { secret: 'mine' };
+  const body = { kind: 'notebook', name: 'lab', env: { MODE: 'a-plain-value', TOKEN: token } };
+  const without = await launch(rig, body);
+  assert.deepEqual([without.status, without.body.error?.code], [409, 'unknown_secret']);
+  await ask(rig, 'PUT', '/v1/secrets/mine', { body: { value: 'a-secret-value' } });
+  const plan = await ask(rig, 'POST', '/v1/plan', { body });
+  const made = await launch(rig, body);
+  assert.equal(made.status, 201);
+  assert.deepEqual(made.body.env, { MODE: 'REDACTED', TOKEN: token });
+  assert.equal(made.body.image_id, 'jupyter');
+  assert.equal(made.body.url, null);
+  const shown = await ask(rig, 'GET', '/v1/workloads/lab');
+  const listed = await ask(rig, 'GET', '/v1/workloads');
+  for (const answer of [plan, made, shown, listed]) {
+    assert.ok(!/a-plain-value|a-secret-value/.test(JSON.stringify(answer.body)));
+  }
+});
+
+given('an image that does not exist is refused before anything is recorded', async (rig) => {
+  const { status, body } = await launch(rig, { kind: 'instance', image_id: 'debain' });
+  assert.deepEqual([status, body.error?.code], [400, 'unknown_image']);
+  assert.equal(body.error?.fix, 'bin/einsora catalog');
+  assert.equal(await countOf(rig), 0);
+});
+
 given('sixty-four launches at once are all recorded, and room for one places one', async (rig) => {
   const inventory = inventoryOf({ cpu_millis: 1000, memory_bytes: 2 * gib });
   await rig.sync.hello(rig.ids.machine_id, { boot_id: 'b', hello_id: 'h', known: null, inventory });
