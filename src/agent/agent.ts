@@ -23,6 +23,7 @@ import { observedOf } from './local-run.ts';
 import type { AgentModels } from './models.ts';
 import { reconcile } from './reconcile.ts';
 import { createRuns, type Runs, type RunsDeps } from './runs.ts';
+import { createSampler, type Sampler } from './sampler.ts';
 
 /** The control plane as the agent reaches it: the same handler in process or over the network. */
 export type Transport = {
@@ -43,6 +44,8 @@ export type AgentDeps = Omit<RunsDeps, 'changed'> & {
   random: Random;
   /** The models that this machine keeps. */
   models?: AgentModels;
+  /** What runs use is told: with the next report, or as soon as it was looked at. */
+  samples?: 'with_reports' | 'at_once';
 };
 
 /** Between two tries, doubled up to the limit, and never all agents at once. */
@@ -54,6 +57,7 @@ const inventory_every_ms = 60_000;
 
 type Context = AgentDeps & {
   runs: Runs;
+  sampler: Sampler | null;
   /** There is something to report. */
   news: Signal;
   stopping: AbortSignal;
@@ -79,12 +83,13 @@ export function createAgent(deps: AgentDeps): Agent {
   const stopping = new AbortController();
   const runs = createRuns({ ...deps, changed: () => news.notify() });
   deps.models?.onChange(() => news.notify());
+  const sampler = deps.samples === undefined ? null : samplerOf(deps, runs, news);
   let markKnown = () => {};
   const known = new Promise<void>((resolve) => {
     markKnown = resolve;
   });
   const context: Context = {
-    ...{ ...deps, runs, news, stopping: stopping.signal, markKnown, failures: 0 },
+    ...{ ...deps, runs, sampler, news, stopping: stopping.signal, markKnown, failures: 0 },
     endPoll: () => {},
     ...{ identity: null, hello_id: null, seq: 0, inventory_text: '', inventory_at: 0 },
   };
@@ -98,9 +103,20 @@ export function createAgent(deps: AgentDeps): Agent {
       context.endPoll();
       await running;
       await runs.leave();
+      await sampler?.stop();
       await deps.models?.stop();
     },
   };
+}
+
+function samplerOf({ drivers, clock, samples }: AgentDeps, runs: Runs, news: Signal): Sampler {
+  return createSampler({
+    ...{ drivers, clock },
+    ready: () => runs.locals().filter(({ phase }) => phase === 'ready'),
+    sampled: () => {
+      if (samples === 'at_once') news.notify();
+    },
+  });
 }
 
 async function loop(context: Context): Promise<void> {
@@ -114,6 +130,7 @@ async function loop(context: Context): Promise<void> {
       if ((await session(context)) === 'stale_agent') {
         log.error({}, 'another agent speaks for this machine; this one stops acting');
         await runs.leave();
+        await context.sampler?.stop();
         return;
       }
     } catch (error) {
@@ -155,6 +172,7 @@ async function session(context: Context): Promise<'hello_again' | 'stale_agent' 
     have_generation = reply.generation;
     desired = reply.desired ?? desired;
     if (reply.models !== undefined) context.models?.learn(reply.models);
+    if (reply.desired !== null) context.sampler?.learn(reply.desired);
     runs.carryOut(reconcile(desired, runs.facts()));
   }
   return 'stopped';
@@ -225,6 +243,7 @@ async function exchange(
   const poll = new AbortController();
   context.endPoll = () => poll.abort('it stops');
   if (stopping.aborted) context.endPoll();
+  const batch = context.sampler?.batch();
   const report: Report = {
     boot_id,
     ...greeted,
@@ -234,6 +253,7 @@ async function exchange(
     observed: runs.locals().map((one) => observedOf(one, clock)),
     inventory: await newInventory(context),
     ...(models === undefined ? {} : { models: models.observed() }),
+    ...(batch === undefined || batch.samples.length === 0 ? {} : { samples: batch.samples }),
   };
   const reply = transport.sync(report, poll.signal);
   const done = new AbortController();
@@ -247,7 +267,9 @@ async function exchange(
   };
   const waiting = waitForNews();
   try {
-    return await reply;
+    const answered = await reply;
+    if (answered.outcome === 'accepted') batch?.taken();
+    return answered;
   } finally {
     done.abort('answered');
     await waiting;

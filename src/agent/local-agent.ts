@@ -105,6 +105,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
     journal,
     inventory,
     models,
+    samples: 'at_once',
     boot_id: bootId(),
     clock,
     random,

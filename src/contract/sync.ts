@@ -8,6 +8,7 @@
 import { z } from 'zod';
 import type { TrustLevel } from '../core/trust.ts';
 import type { EnvValue } from '../core/workload.ts';
+import { limits } from './limits.ts';
 import { inventorySchema } from './machines.ts';
 import { type DesiredModels, observedModelsSchema } from './model-files.ts';
 import { stageSchema } from './workloads.ts';
@@ -71,6 +72,31 @@ export const observedRunSchema = z.object({
 });
 export type ObservedRun = z.infer<typeof observedRunSchema>;
 
+const amount = z.number().min(0).nullable();
+
+/** What a ready run used. Null is what could not be measured, which is not zero. */
+export const runSampleSchema = z.object({
+  ...runKey,
+  /** How long before its report it was taken, by the agent's monotonic clock. */
+  ago_ms: z.number().min(0),
+  /** The time that it stands for: since the sample before it; 0 for the first of an agent. */
+  span_ms: z.number().min(0),
+  /** CPU in thousandths of a core, over that time. */
+  cpu_millis: amount,
+  memory_bytes: amount,
+  disk_bytes: amount,
+  gpus: z
+    .array(z.object({ uuid: z.string().max(128), busy_percent: amount, memory_bytes: amount }))
+    .max(16)
+    .nullable(),
+  /**
+   * Whether a kernel or terminal of it did something in that time, or still does; left out for
+   * kinds that have none.
+   */
+  used: z.boolean().nullable().optional(),
+});
+export type RunSample = z.infer<typeof runSampleSchema>;
+
 export const reportSchema = z.object({
   boot_id: z.string().max(64),
   agent_epoch: z.int().min(1),
@@ -85,6 +111,8 @@ export const reportSchema = z.object({
   inventory: inventorySchema.nullable(),
   /** The models that it keeps; left out by an agent that keeps none. */
   models: observedModelsSchema.optional(),
+  /** Since the last report that was taken; what does not fit comes with the next. */
+  samples: z.array(runSampleSchema).max(limits.samples_per_report).optional(),
 });
 export type Report = z.infer<typeof reportSchema>;
 

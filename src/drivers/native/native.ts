@@ -112,7 +112,8 @@ export function createNativeDriver(options: NativeOptions): Driver {
       const found = runs.look(run);
       if (found?.seen.state !== 'running') return no_stats;
       const { group, keeper } = found.seen;
-      return { ...groupStats(group), oom_kills: oomKills(keeper.counter) };
+      const disk_bytes = workspaces.bytesOf(run.workload_id);
+      return { ...groupStats(group), disk_bytes, oom_kills: oomKills(keeper.counter) };
     },
     exec: async (run, ask, signal) => execInside(lookInside(runs, run), ask, signal, options),
     connect: async (run, tcp_port) => connectInside(lookInside(runs, run), tcp_port),

@@ -8,10 +8,12 @@
 import { lstatSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { chmod, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Clock } from '../../lib/clock.ts';
 import { isErrno, makePrivateFolder } from '../../lib/files.ts';
 import { describeError, type Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
 import type { RunSpec } from '../driver.ts';
+import { createDiskUse } from './disk-use.ts';
 import { driverError } from './errors.ts';
 import type { RunFolder } from './label.ts';
 import type { OwnFiles } from './sandbox.ts';
@@ -23,16 +25,20 @@ export type Workspaces = {
   erase(workload_id: string): Promise<void>;
   /** Clears what an erasing that was cut off has left. */
   sweep(): void;
+  /** What the workload's folder takes, as it was counted last; null where it was not. */
+  bytesOf(workload_id: string): number | null;
 };
 
 const gone_prefix = '.gone-';
 
 export function createWorkspaces(options: {
   folder: string;
+  clock: Pick<Clock, 'monotonic'>;
   random: Random;
   log: Log;
 }): Workspaces {
   const { folder, random, log } = options;
+  const use = createDiskUse(options.clock);
   const pathOf = (workload_id: string) => {
     if (!/^[0-9a-z]{26}$/.test(workload_id)) {
       throw driverError('start_failed', { why: `${workload_id} is no id of a workload` });
@@ -75,6 +81,7 @@ export function createWorkspaces(options: {
       }
       await clear(gone);
     },
+    bytesOf: (workload_id) => use.bytesOf(pathOf(workload_id)),
     sweep() {
       if (is_swept) return;
       is_swept = true;
