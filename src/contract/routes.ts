@@ -8,6 +8,7 @@ import { accountRoutes } from './routes/accounts.ts';
 import { activityRoutes } from './routes/activity.ts';
 import { eventRoutes } from './routes/events.ts';
 import { exportRoutes } from './routes/export.ts';
+import { fileRoutes } from './routes/files.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
 import { modelRoutes } from './routes/models.ts';
@@ -28,6 +29,7 @@ export const routes = {
   ...workloadRoutes,
   ...accessRoutes,
   ...sshRoutes,
+  ...fileRoutes,
   ...eventRoutes,
   ...keyRoutes,
   ...machineRoutes,

@@ -34,6 +34,7 @@ import { invitationRoutes, userRoutes } from './routes/accounts-users.ts';
 import { activityRoutes } from './routes/activity.ts';
 import { eventRoutes } from './routes/events.ts';
 import { exportRoutes } from './routes/export.ts';
+import { fileRoutes } from './routes/files.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
 import { modelRoutes } from './routes/models.ts';
@@ -95,6 +96,7 @@ export function createApi(deps: ApiDeps): Api {
   workloadRoutes(app, deps);
   accessRoutes(app, deps);
   sshRoutes(app, deps);
+  fileRoutes(app, deps);
   eventRoutes(app, deps);
   keyRoutes(app, deps);
   machineRoutes(app, deps);

@@ -13,6 +13,7 @@ import { getRequestListener } from '@hono/node-server';
 import type { Sites } from '../access/site.ts';
 import { EinsoraError } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
+import { isUpload } from '../contract/routes/files.ts';
 import { gatewayPrefixes } from '../contract/routes.ts';
 import { formatBytes } from '../core/format.ts';
 import { makeId } from '../core/ids.ts';
@@ -195,6 +196,11 @@ function route(deps: ServerDeps): Serve {
     if (isGatewayPath(path)) return void deps.gateway.handle(request, response, { request_id });
     if (servePage(request, response, path)) return;
     known.set(request, facts);
+    if (isUpload(request.method, path)) {
+      // Whoever refuses it has not read it: nothing else can come on this connection.
+      response.setHeader('connection', 'close');
+      return void serveApi(request, response);
+    }
     if (!hasBody(request)) return void serveApi(request, response);
     readBody(deps.clock, request, (end) => {
       if (end === 'whole') void serveApi(request, response);

@@ -76,7 +76,8 @@ export async function createSiteRig(options: SiteRigOptions = {}): Promise<SiteR
   const bound = { port: 0 };
   const cookieName = () => `einsora_session_${bound.port}`;
   const origin = () => `http://localhost:${bound.port}`;
-  const api = createApi({ ...rig.apiDeps, store, cookieName, origin });
+  const backend = options.backend ?? rig.apiDeps.backend;
+  const api = createApi({ ...rig.apiDeps, store, cookieName, origin, backend, clock });
   const dialled: string[] = [];
   const touched: string[] = [];
   const dial: { now: Dial } = { now: () => Promise.reject(new Error('nothing runs here')) };
@@ -87,7 +88,7 @@ export async function createSiteRig(options: SiteRigOptions = {}): Promise<SiteR
       return dial.now(run, machine_id, port_name);
     },
     siteToken: (run) => new Secret(`token-of-${runName(run)}`),
-    backend: options.backend ?? rig.apiDeps.backend,
+    backend,
     host_key: openHostKey(rig.apiDeps.data_dir),
     touched: (workload_id) => void touched.push(workload_id),
   });
