@@ -106,7 +106,8 @@ async function lookAtMachine({ config, io }: Context, scratch: string) {
       import('../drivers/docker/docker.ts'),
       import('../drivers/docker/place.ts'),
     ]);
-  const [registry, { createBwrapFinder }, llama] = await Promise.all([
+  const [{ createFence }, registry, { createBwrapFinder }, llama] = await Promise.all([
+    import('../drivers/docker/fence.ts'),
     import('../drivers/registry.ts'),
     import('../drivers/bwrap.ts'),
     import('../runtimes/llama-cpp.ts'),
@@ -130,7 +131,8 @@ async function lookAtMachine({ config, io }: Context, scratch: string) {
   }
   const socket_path = engineSocket({ home: homedir(), uid: process.getuid?.() ?? 0 });
   const docker = { folder: join(scratch, 'containers'), install_id: 'doctor', socket_path };
-  const given = { fence: null, clock, random, log: silentLog };
+  const fence = createFence({ install_id: 'doctor', allow_lan: false, log: silentLog });
+  const given = { fence, clock, random, log: silentLog };
   probes.push(await createDockerDriver({ ...docker, ...given }).probe());
   const [inventory, engine] = await Promise.all([
     takeInventory({

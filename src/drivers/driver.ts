@@ -138,6 +138,11 @@ export type Driver = {
   files(run: RunKey): Promise<RunFiles>;
   /** Ends what the workload keeps here. Nothing kept is no error; a run of it that is here is one. */
   erase(workload_id: string): Promise<void>;
+  /**
+   * Host and port at which fenced runs find the machine's way to the gateway; null where there is
+   * none. Left out by drivers that fence nothing.
+   */
+  gatewayHost?(): Promise<string | null>;
 };
 
 /** `next_offset` is where to go on; `end` says that the run has ended and all was read. */

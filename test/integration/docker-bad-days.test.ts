@@ -9,7 +9,7 @@ import { runName } from '../../src/core/run.ts';
 import { labelsFor } from '../../src/drivers/docker/container.ts';
 import { DriverError, type RunSpec } from '../../src/drivers/driver.ts';
 import { until, untilEnded } from '../contracts/driver.ts';
-import { type DockerHarness, dockerHarness } from '../lib/docker-harness.ts';
+import { type DockerHarness, dockerHarness, no_fence } from '../lib/docker-harness.ts';
 import { shellessImage, smallImage } from '../lib/docker-images.ts';
 import { needs } from '../lib/parts.ts';
 
@@ -198,7 +198,7 @@ test('what is beyond the machine or the image is refused, and leaves nothing', r
   const fenced = harness.shell('true', { network: 'fenced' });
   await assert.rejects(bare.start(fenced, never), code('fence_missing'));
   const guard = () => Promise.reject(new Error('nft is not there'));
-  const broken = harness.openWith({ fence: { guard } });
+  const broken = harness.openWith({ fence: { ...no_fence, guard } });
   await assert.rejects(broken.start(fenced, never), code('fence_missing', /nft is not there/));
   assert.deepEqual(await harness.driver.observe(), []);
   assert.equal(

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { removeContainer } from '../../src/drivers/docker/container.ts';
 import { createDockerDriver, type DockerOptions } from '../../src/drivers/docker/docker.ts';
 import { createEngine, type Engine } from '../../src/drivers/docker/engine.ts';
+import type { Fence } from '../../src/drivers/docker/network.ts';
 import type { Driver, RunSpec } from '../../src/drivers/driver.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { exec } from '../../src/lib/exec.ts';
@@ -47,7 +48,7 @@ export async function dockerHarness(
       ...{ folder, install_id, socket_path, clock: systemClock },
       ...{ random: systemRandom, log: silentLog },
       // The rules are another file's; here it is about what stands around them.
-      fence: { guard: async () => {} },
+      fence: no_fence,
       ...changes,
     });
   const driver = openWith({});
@@ -77,6 +78,14 @@ export async function dockerHarness(
     [Symbol.asyncDispose]: close,
   };
 }
+
+/** Nothing is kept out: for tests of what stands around it. */
+export const no_fence: Fence = {
+  guard: async () => null,
+  prove: async () => {},
+  release: async () => {},
+  look: async () => ({ check: 'docker fence', status: 'ok', message: 'none', fix: null }),
+};
 
 export async function dockerCommand(socket_path: string, args: string[]): Promise<string> {
   const env = { PATH: process.env.PATH ?? '', HOME: tmpdir() };

@@ -45,6 +45,10 @@ const parts = {
   chromium: async () => existsSync(chromium),
   postgres: async () => findPostgres() !== null && (await canBePlainUser()),
   docker: async () => hasDocker(),
+  debootstrap: async () =>
+    findProgram('debootstrap', process.env.PATH) !== null && process.getuid?.() === 0,
+  // To set rules, and hosts of their own to send packets between.
+  nft: async () => process.getuid?.() === 0 && hasAll('nft', 'ip', 'nsenter'),
   bash: async () => findProgram('bash', process.env.PATH) !== null,
   // OpenSSH's own clients.
   ssh: async () => hasAll('ssh', 'scp', 'sftp', 'ssh-keygen'),

@@ -21,9 +21,10 @@ import { containerName, type RunLabels } from './container.ts';
 import { createEngine, type Engine } from './engine.ts';
 import { driverError, EngineDown } from './engine-error.ts';
 import { openExec } from './exec.ts';
+import { doorHost } from './fence.ts';
 import { containerFiles } from './files.ts';
 import { createImages, type Images } from './images.ts';
-import type { Fence } from './network.ts';
+import { ensureFencedNetwork, type Fence } from './network.ts';
 import { createOutputPuller, type OutputPuller } from './output.ts';
 import { probeDocker } from './probe.ts';
 import { type PullPatience, pull_patience } from './pull.ts';
@@ -83,7 +84,7 @@ export function createDockerDriver(options: DockerOptions): Driver {
     context.mutex.run(runName(run), work);
   return {
     name: 'docker',
-    probe: () => probeDocker(engine, context.watch.troubles()),
+    probe: () => probeDocker(engine, context.watch.troubles(), options.fence),
     start: (spec, signal) =>
       exclusively(spec.run, async () => {
         context.starting.add(runName(spec.run));
@@ -117,6 +118,10 @@ export function createDockerDriver(options: DockerOptions): Driver {
       throw driverError('port_unreachable', { port: String(tcp_port), why: 'it does not run' });
     },
     erase: (workload_id) => erase(context, workload_id),
+    async gatewayHost() {
+      const { door } = await ensureFencedNetwork(engine, install_id, options.fence);
+      return door === null ? null : doorHost(door);
+    },
     bringImage: async (image, onProgress, signal) => {
       const { reference, digest } = await context.images.ensure(image, signal, onProgress);
       return digest === null ? reference : `${reference} (${digest.slice(0, 19)})`;

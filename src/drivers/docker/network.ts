@@ -6,9 +6,12 @@
  */
 import { describeError } from '../../lib/log.ts';
 import { digest } from '../../lib/secret.ts';
+import type { DriverError, Finding } from '../driver.ts';
 import { label_prefix, stringsOf } from './container.ts';
 import type { Engine } from './engine.ts';
 import { driverError, isStatus } from './engine-error.ts';
+import type { Door } from './fence-rules.ts';
+import { NftError } from './nft.ts';
 
 export type GuardedNetwork = {
   name: string;
@@ -16,13 +19,26 @@ export type GuardedNetwork = {
   bridge: string;
   /** The addresses of its containers. */
   subnets: string[];
+  /** The machine's own addresses in it. */
+  gateways: string[];
 };
 
 /** Keeps containers of a network out of the machine and its local networks. */
 export type Fence = {
-  /** Resolves once its rules stand and were seen to; rejects where they do not. Idempotent. */
-  guard(network: GuardedNetwork): Promise<void>;
+  /**
+   * Resolves once its rules stand and were seen to, with what guests may call on the machine (null:
+   * nothing); rejects where they do not. Idempotent.
+   */
+  guard(network: GuardedNetwork): Promise<Door | null>;
+  /** Rejects where a packet out of the network of this process came past the rules. */
+  prove(network: GuardedNetwork, pid: number): Promise<void>;
+  /** Takes the rules away: no network is left. */
+  release(): Promise<void>;
+  /** What can be said of it without a network. */
+  look(): Promise<Finding>;
 };
+
+export type FencedNetwork = GuardedNetwork & { door: Door | null };
 
 /** An interface's name has at most 15 characters. */
 export function bridgeName(install_id: string): string {
@@ -33,22 +49,40 @@ export function networkName(install_id: string): string {
   return `einsora-${install_id}`;
 }
 
-/** The network of this install, made where it is missing, with its fence. Its name. */
+/** The network of this install, made where it is missing, with its fence. */
 export async function ensureFencedNetwork(
   engine: Engine,
   install_id: string,
   fence: Fence | null,
-): Promise<string> {
+): Promise<FencedNetwork> {
   if (fence === null) {
     throw driverError('fence_missing', { why: 'nothing here can set the rules for it' });
   }
   const network = await ensureNetwork(engine, install_id);
   try {
-    await fence.guard(network);
+    return { ...network, door: await fence.guard(network) };
   } catch (error) {
-    throw driverError('fence_missing', { why: describeError(error) }, error);
+    throw fenceMissing(error);
   }
-  return network.name;
+}
+
+export function fenceMissing(error: unknown): DriverError {
+  const fix = error instanceof NftError ? error.fix : null;
+  const why = `${describeError(error)}${fix === null ? '' : ` (${fix})`}`;
+  return driverError('fence_missing', { why }, error);
+}
+
+/** Takes the network away where no container is in it. Whether none is there now. */
+export async function removeNetwork(engine: Engine, install_id: string): Promise<boolean> {
+  if ((await findNetwork(engine, install_id)) === null) return true;
+  try {
+    await engine.json({ method: 'DELETE', path: `/networks/${networkName(install_id)}` });
+    return true;
+  } catch (error) {
+    if (isStatus(error, 404)) return true;
+    if (isStatus(error, 403, 409)) return false;
+    throw error;
+  }
 }
 
 async function ensureNetwork(engine: Engine, install_id: string): Promise<GuardedNetwork> {
@@ -83,10 +117,14 @@ type Inspected = {
   Name?: string;
   Labels?: unknown;
   Options?: unknown;
-  IPAM?: { Config?: { Subnet?: string }[] | null };
+  IPAM?: { Config?: { Subnet?: string; Gateway?: string }[] | null };
 };
 
-async function findNetwork(engine: Engine, install_id: string): Promise<GuardedNetwork | null> {
+/** Null where it was not made yet. */
+export async function findNetwork(
+  engine: Engine,
+  install_id: string,
+): Promise<GuardedNetwork | null> {
   const name = networkName(install_id);
   let found: Inspected;
   try {
@@ -100,6 +138,8 @@ async function findNetwork(engine: Engine, install_id: string): Promise<GuardedN
   if (owner !== install_id || bridge !== bridgeName(install_id)) {
     throw driverError('fence_missing', { why: `the network ${name} is not ours` });
   }
-  const subnets = (found.IPAM?.Config ?? []).flatMap(({ Subnet }) => Subnet ?? []);
-  return { name, bridge, subnets };
+  const config = found.IPAM?.Config ?? [];
+  const subnets = config.flatMap(({ Subnet }) => Subnet ?? []);
+  const gateways = config.flatMap(({ Gateway }) => Gateway ?? []);
+  return { name, bridge, subnets, gateways };
 }

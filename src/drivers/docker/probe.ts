@@ -10,6 +10,7 @@ import { describeError } from '../../lib/log.ts';
 import type { DriverProbe, Finding } from '../driver.ts';
 import { type Engine, type EngineVersion, isOlder } from './engine.ts';
 import { type DownKind, EngineDown } from './engine-error.ts';
+import type { Fence } from './network.ts';
 
 /** The part of the engine's description of itself that is looked at. */
 export type EngineInfo = {
@@ -32,11 +33,17 @@ export type EngineInfo = {
   DiscoveredDevices?: { ID?: string }[] | null;
 };
 
-export async function probeDocker(engine: Engine, troubles: string[]): Promise<DriverProbe> {
+export async function probeDocker(
+  engine: Engine,
+  troubles: string[],
+  fence: Fence | null = null,
+): Promise<DriverProbe> {
   try {
     const version = await engine.version();
     const info = (await engine.json({ method: 'GET', path: '/info' })) as EngineInfo | null;
-    return judgeEngine(engine.socket_path, version, info ?? {}, troubles);
+    const judged = judgeEngine(engine.socket_path, version, info ?? {}, troubles);
+    const fenced = await fenceFinding(fence, info ?? {});
+    return { ...judged, findings: [...judged.findings, ...fenced] };
   } catch (error) {
     return noEngine(error);
   }
@@ -99,6 +106,15 @@ export function judgeEngine(
       ...troubles.map((why) => finding('container in doubt', 'warning', why, null)),
     ],
   };
+}
+
+/** Endpoints need no fence: they have no network. So its lack is a warning. */
+async function fenceFinding(fence: Fence | null, info: EngineInfo): Promise<Finding[]> {
+  if (fence === null) return [];
+  if (!has(info, 'rootless')) return [await fence.look()];
+  const message =
+    'no container with a network starts: the networks of a rootless engine are its own';
+  return [finding('docker fence', 'warning', message, 'run Docker as a service of the system')];
 }
 
 function finding(

@@ -15,7 +15,7 @@ import { createBody } from './create-body.ts';
 import { type Engine, isOlder } from './engine.ts';
 import { asStartError, driverError, startFailed } from './engine-error.ts';
 import type { Image, Images } from './images.ts';
-import { ensureFencedNetwork, type Fence } from './network.ts';
+import { ensureFencedNetwork, type Fence, type FencedNetwork, fenceMissing } from './network.ts';
 import { makeRunFolder, readEnd, removeRunFolder, runFolder } from './run-folder.ts';
 import { removeForSure } from './stop.ts';
 import { ensureVolume, ownWorkspace } from './volume.ts';
@@ -50,8 +50,10 @@ export async function startRun(deps: StartDeps, spec: RunSpec, signal: AbortSign
       : null;
     const labels = labelsOf(install_id, spec);
     makeRunFolder(at, labels);
-    const body = createBody(spec, { labels, image: found, sockets: at.sockets, volume, network });
-    await createAndBegin(deps, spec, found, body, signal);
+    const places = { sockets: at.sockets, volume, network: network?.name ?? null };
+    const body = createBody(spec, { labels, image: found, ...places });
+    const id = await createAndBegin(deps, spec, found, body, signal);
+    if (network !== null) await proveFence(deps, network, id);
   } catch (error) {
     if (!(await isThere(deps, spec))) removeRunFolder(at);
     throw asStartError(error, image);
@@ -64,7 +66,7 @@ async function createAndBegin(
   image: Image,
   json: unknown,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string> {
   const name = containerName(spec.run);
   const query = { name };
   const call = { method: 'POST', path: '/containers/create', query, json } as const;
@@ -75,9 +77,21 @@ async function createAndBegin(
     goOn(signal);
     const path = `/containers/${id}/start`;
     await engine.json({ method: 'POST', path, timeout_ms: slow_call_ms });
+    return id;
   } catch (error) {
     await removeForSure({ engine, clock }, id);
     throw asStartError(error, image.reference);
+  }
+}
+
+/** What came past the fence does not go on. */
+async function proveFence(deps: StartDeps, network: FencedNetwork, id: string): Promise<void> {
+  try {
+    const found = await inspectContainer(deps.engine, id);
+    if (found !== null) await deps.fence?.prove(network, found.pid);
+  } catch (error) {
+    await removeForSure(deps, id);
+    throw fenceMissing(error);
   }
 }
 
@@ -130,7 +144,7 @@ function checkSpec(spec: RunSpec): string {
   return image;
 }
 
-async function networkFor(deps: StartDeps, spec: RunSpec): Promise<string | null> {
+async function networkFor(deps: StartDeps, spec: RunSpec): Promise<FencedNetwork | null> {
   if (spec.network !== 'fenced') return null;
   return ensureFencedNetwork(deps.engine, deps.install_id, deps.fence);
 }
