@@ -152,6 +152,7 @@ test('a write comes from a page of the site itself, by Origin and Sec-Fetch-Site
 test('of what another site causes, only a visit in a tab of its own is let in', async () => {
   const cases: [string[], number][] = [
     [['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: navigate', 'Sec-Fetch-Dest: document'], 200],
+    [['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: navigate', 'Sec-Fetch-Dest: empty'], 200],
     [['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: navigate', 'Sec-Fetch-Dest: iframe'], 403],
     [['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: no-cors', 'Sec-Fetch-Dest: script'], 403],
     [['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: cors', 'Sec-Fetch-Dest: empty'], 403],

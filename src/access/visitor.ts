@@ -24,8 +24,11 @@ export function isWelcome(request: IncomingMessage, origin: string): boolean {
   const reads = method === 'GET' || method === 'HEAD';
   if (!reads) return hasOrigin(request, origin) && (site === undefined || site === 'same-origin');
   if (site === undefined || site === 'same-origin' || site === 'none') return true;
-  // A link from elsewhere, in a tab of its own: a frame or a script of another site is none.
-  return headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document';
+  // A link from elsewhere, in a tab of its own: a frame or a script of another site is none. Where
+  // a service worker of the site fetches what a person went to, Chromium says `empty`.
+  if (headers['sec-fetch-mode'] !== 'navigate') return false;
+  const dest = headers['sec-fetch-dest'];
+  return dest === 'document' || dest === 'empty';
 }
 
 export function isWelcomeSocket(request: IncomingMessage, origin: string): boolean {
