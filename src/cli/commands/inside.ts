@@ -2,7 +2,7 @@
  * The commands that reach inside a run: programs beside it, and its files.
  */
 import type { Command } from 'commander';
-import type { Go } from './go.ts';
+import { type Go, json_text } from './go.ts';
 
 export function addInside(program: Command, go: Go): void {
   program
@@ -18,6 +18,18 @@ export function addInside(program: Command, go: Go): void {
     .action(
       go(async (context, name: string, argv: string[], options) =>
         (await import('../exec.ts')).exec(context, name, argv, options),
+      ),
+    );
+  program
+    .command('cp')
+    .description('copy files and folders into a workload, or out of it')
+    .argument('<from>', 'a path here, <workload>:/path, or - for stdin')
+    .argument('<to>', '<workload>:/path, a path here, or - for stdout')
+    .option('-r, --recursive', 'folders, with all that is in them')
+    .option('--json', json_text)
+    .action(
+      go(async (context, from: string, to: string, options) =>
+        (await import('../cp.ts')).cp(context, from, to, options),
       ),
     );
 }
