@@ -5,6 +5,7 @@
  * proves nothing; a run that ended without being asked is retried with back-off a bounded number of
  * times, unless another attempt cannot help; a stop that is confirmed lets a waiting start go on.
  */
+import { formatDuration } from './format.ts';
 import type { Details, ReasonCode } from './reasons.ts';
 import { isReasonCode, sentenceOf } from './reasons.ts';
 import type { RunExit } from './run.ts';
@@ -22,6 +23,8 @@ type WorkloadFacts = {
   state: State;
   intent: 'running' | 'stopped' | 'deleted';
   attempts: number;
+  park_cause?: string;
+  idle_after_ms?: number;
   /** An endpoint where it is left out. */
   kind?: string;
 };
@@ -94,6 +97,11 @@ const hopeless = new Set<ReasonCode>([
   'image_not_found',
   'image_not_built',
   'image_refused',
+  'fence_missing',
+  'gpu_not_injected',
+  'container_name_taken',
+  'volume_name_taken',
+  'environment_missing',
   'instance_exited_at_once',
   'notebook_never_ready',
   'unknown_secret',
@@ -139,6 +147,10 @@ function movesOnEnd(
   at: { now: number; machine: string },
 ): WorkloadMove[] {
   if (workload.state === 'stopping') {
+    if (workload.intent === 'running' && workload.park_cause === 'idle') {
+      const details = { idle: formatDuration(workload.idle_after_ms ?? 0) };
+      return [{ event: 'parked', code: 'idle_stopped', details }];
+    }
     const parked: WorkloadMove = { event: 'parked', code: null };
     const again: WorkloadMove = {
       event: 'start',
