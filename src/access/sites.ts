@@ -50,8 +50,8 @@ type Context = SitesDeps & {
   accesses: Accesses;
   upstreams: Upstreams;
   own: OwnPages;
-  /** Who has access to each run, by its name. */
-  users: Map<string, number>;
+  /** How each access gets to its run. */
+  ways: WeakMap<Access, Way>;
   open_requests: number;
   /** Lines of what strangers ask for. */
   mayLog(): boolean;
@@ -69,8 +69,8 @@ export function createSites(deps: SitesDeps): Sites & { close(): void } {
     watchRun: (run, ended) => counted(users, upstreams, run, deps.watchRun(run, ended)),
   });
   const context: Context = {
-    ...{ ...deps, accesses, upstreams, users, own: createOwnPages({ ...deps, accesses }) },
-    ...{ open_requests: 0, mayLog: () => strangers.admits() },
+    ...{ ...deps, accesses, upstreams, own: createOwnPages({ ...deps, accesses }) },
+    ...{ ways: new WeakMap(), open_requests: 0, mayLog: () => strangers.admits() },
   };
   return {
     handle(request, response, facts) {
@@ -159,17 +159,17 @@ function carry(context: Context, to: Target, facts: SiteFacts, access: Access) {
   if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
     return sendError(to, new EinsoraError('bad_request', { problem: 'its transfer-encoding' }));
   }
-  const upstream = upstreamOf(context, access);
-  if (upstream === null) return sendError(to, noSite(access));
+  const way = wayOf(context, access);
+  if (way === null) return sendError(to, noSite(access));
   context.open_requests += 1;
   context.touched(access.row.workload_id);
   const breakOff = relay({
-    ...{ request, response, agent: upstream.agent, clock: context.clock },
+    ...{ request, response, agent: way.agent, clock: context.clock },
     origin: `http://${facts.host}`,
     expects_continue: facts.expects_continue,
     headers: headersForProgram(request.rawHeaders, {
       ...{ host: facts.host, request_id: facts.request_id, upgrade: false },
-      ...{ authorization: upstream.authorization, expects_continue: facts.expects_continue },
+      ...{ authorization: way.authorization, expects_continue: facts.expects_continue },
       chunked: coding !== undefined,
     }),
     failed: (error) => tellFailed(context, to, access, error),
@@ -196,15 +196,15 @@ async function shake(context: Context, { request, socket, head, facts }: Handsha
   if (access.open.size >= limits.site_requests_per_session) {
     throw new EinsoraError('too_many_requests');
   }
-  const upstream = upstreamOf(context, access);
-  if (upstream === null) throw noSite(access);
+  const way = wayOf(context, access);
+  if (way === null) throw noSite(access);
   const touched = () => context.touched(access.row.workload_id);
   touched();
   const breakOff = tunnel({
-    ...{ request, socket, head, origin, touched, clock: context.clock, dial: upstream.dial },
+    ...{ request, socket, head, origin, touched, clock: context.clock, dial: way.dial },
     headers: headersForProgram(request.rawHeaders, {
       ...{ host: facts.host, request_id: facts.request_id, expects_continue: false },
-      ...{ authorization: upstream.authorization, chunked: false, upgrade: true },
+      ...{ authorization: way.authorization, chunked: false, upgrade: true },
     }),
     failed(error) {
       const { error: told } = judgeFailure(access, error);
@@ -216,15 +216,20 @@ async function shake(context: Context, { request, socket, head, facts }: Handsha
   socket.once('close', () => access.open.delete(breakOff));
 }
 
-function upstreamOf(
-  context: Context,
-  { row, run, machine_id }: Access,
-): (Upstream & { authorization: string | null }) | null {
+type Way = Upstream & { authorization: string | null };
+
+/** Found out once for each access: deriving the token costs more than asking for it. */
+function wayOf(context: Context, access: Access): Way | null {
+  const known = context.ways.get(access);
+  if (known !== undefined) return known;
+  const { row, run, machine_id } = access;
   const site = siteOf(row.kind);
   if (site === null) return null;
   const token = site.auth === 'token' ? context.siteToken(run).reveal() : null;
   const { agent, dial } = context.upstreams.of(run, machine_id, site.port);
-  return { agent, dial, authorization: token === null ? null : `token ${token}` };
+  const way = { agent, dial, authorization: token === null ? null : `token ${token}` };
+  context.ways.set(access, way);
+  return way;
 }
 
 function noSite({ row: { name, kind } }: Access): EinsoraError {
