@@ -8,6 +8,8 @@
 import { accessReasons } from './reasons/access.ts';
 import { accountReasons } from './reasons/accounts.ts';
 import { containerReasons } from './reasons/containers.ts';
+import { idleReasons } from './reasons/idle.ts';
+import { machineReasons } from './reasons/machines.ts';
 import { modelReasons } from './reasons/models.ts';
 import { runReasons } from './reasons/runs.ts';
 import { secretReasons } from './reasons/secrets.ts';
@@ -197,6 +199,8 @@ export const reasons = {
   ...accessReasons,
   ...accountReasons,
   ...containerReasons,
+  ...idleReasons,
+  ...machineReasons,
   ...modelReasons,
   ...runReasons,
   ...secretReasons,

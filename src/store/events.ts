@@ -49,6 +49,8 @@ export type WorkloadRow = Row & {
   memory_bytes: number;
   disk_bytes: number;
   ask: string;
+  /** Unused for so long it is stopped; 0: never for that. */
+  idle_after_ms: number;
   /** The restore that this one was there for; 0 where it was made since. */
   restored_epoch: number;
 };

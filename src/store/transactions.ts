@@ -17,6 +17,7 @@ import { eraseActivity, sealActivity } from './activity-seal.ts';
 import { fenceMachine, greetMachine, shareMachine } from './agents.ts';
 import { recordExec, recordFileChange } from './exec.ts';
 import { forgetIdempotencyKeys } from './idempotency.ts';
+import { noteIdleSoon, parkIdle, setIdlePolicy, wakeIdle } from './idle.ts';
 import { createInvitation, redeemInvitation, revokeInvitation } from './invitations.ts';
 import { createKey, revokeKey } from './keys.ts';
 import { startLedgerClock } from './ledger-clock.ts';
@@ -27,7 +28,9 @@ import { deductSleep, proveRunning } from './proofs.ts';
 import { queueWorkloads } from './queue.ts';
 import { setQuota } from './quota-limits.ts';
 import { restoreStore } from './restore.ts';
+import { forgetRunKeys, keepRunKey } from './run-keys.ts';
 import { applyReport, placeWorkload } from './runs.ts';
+import { recordSamples, saveUses } from './samples.ts';
 import {
   forgetSecrets,
   noteDeploymentKey,
@@ -62,13 +65,17 @@ export const transactions = {
   eraseActivity,
   fenceMachine,
   forgetIdempotencyKeys,
+  forgetRunKeys,
   forgetSecrets,
   greetMachine,
+  keepRunKey,
   launchWorkload,
   logIn,
   noteDeploymentKey,
+  noteIdleSoon,
   noteVisit,
   openSession,
+  parkIdle,
   placeWorkload,
   proveRunning,
   queueWorkloads,
@@ -78,6 +85,7 @@ export const transactions = {
   recordExec,
   recordFileChange,
   recordNotes,
+  recordSamples,
   removeSecret,
   renameTenant,
   renewAccessSession,
@@ -90,6 +98,8 @@ export const transactions = {
   revokeSession,
   revokeSessions,
   revokeToken,
+  saveUses,
+  setIdlePolicy,
   setPassword,
   setQuota,
   sealActivity,
@@ -105,6 +115,7 @@ export const transactions = {
   touchSession,
   touchToken,
   updateInventory,
+  wakeIdle,
   wishModelFile,
 } satisfies TransactionTable;
 

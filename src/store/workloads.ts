@@ -56,9 +56,10 @@ async function insertWorkload(sql: Sql, args: LaunchArgs): Promise<LaunchResult>
   const row = await sql.get<WorkloadRow>(
     `insert into workloads (id, tenant_id, creator_id, name, kind, spec, state, intent, park_cause,
        code, details, revision, run_epoch, event_number, event_at, attempts, not_before, created_at,
-       state_since, ask, gpu_class, gpu_count, cpu_millis, memory_bytes, disk_bytes)
+       state_since, ask, gpu_class, gpu_count, cpu_millis, memory_bytes, disk_bytes,
+       idle_after_ms)
      values ($1, $2, $3, $4, $5, $6, 'pending', 'running', 'none', 'waiting_for_placement', $7,
-       1, 0, 1, $8, 0, 0, $8, $8, $9, $10, $11, $12, $13, $14)
+       1, 0, 1, $8, 0, 0, $8, $8, $9, $10, $11, $12, $13, $14, $15)
      returning *`,
     [
       args.id,
@@ -72,6 +73,7 @@ async function insertWorkload(sql: Sql, args: LaunchArgs): Promise<LaunchResult>
       askText(args.spec),
       ...[claim.gpu_class, claim.gpu_count],
       ...[claim.cpu_millis, claim.memory_bytes, claim.disk_bytes],
+      args.spec.idle_policy?.after_ms ?? 0,
     ],
   );
   if (row === undefined) throw new Error('the inserted workload did not come back');
@@ -131,7 +133,9 @@ export type ChangeResult =
 export function stopWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<ChangeResult>> {
   return change(sql, args, async (row, why) => {
     if (row.state === 'stopped' || row.state === 'stopping' || row.state === 'deleting') {
-      return setIntent(sql, row, row.state === 'deleting' ? 'deleted' : 'stopped');
+      if (row.state === 'deleting') return row;
+      // What a person stopped is woken by nobody else.
+      return setIntent(sql, row, 'stopped', row.intent === 'running' ? 'user' : row.park_cause);
     }
     const set = { intent: 'stopped', park_cause: 'user' } as const;
     const moved = await moveWorkload(sql, row, { event: 'stop', set, ...why }, args);
@@ -146,7 +150,10 @@ export function stopWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<Cha
 export function startWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<ChangeResult>> {
   return change(sql, args, async (row, why) => {
     if (row.state === 'deleting') return null;
-    if (row.state === 'stopping') return setIntent(sql, row, 'running');
+    if (row.state === 'stopping') {
+      const park_cause = row.park_cause === 'idle' ? 'none' : row.park_cause;
+      return setIntent(sql, row, 'running', park_cause);
+    }
     if (row.state !== 'stopped' && row.state !== 'failed') return row;
     const over = await refuseClaim(sql, await withClaims(sql, row), row.id);
     if (over !== null) return { ok: false, code: 'quota_exceeded', details: over };
@@ -205,11 +212,13 @@ async function setIntent(
   sql: Sql,
   row: WorkloadRow,
   intent: WorkloadRow['intent'],
+  park_cause: string,
 ): Promise<WorkloadRow> {
-  if (row.intent === intent) return row;
+  if (row.intent === intent && row.park_cause === park_cause) return row;
   const changed = await sql.get<WorkloadRow>(
-    'update workloads set intent = $1, revision = revision + 1 where id = $2 returning *',
-    [intent, row.id],
+    `update workloads set intent = $1, park_cause = $2, revision = revision + 1
+     where id = $3 returning *`,
+    [intent, park_cause, row.id],
   );
   return changed ?? row;
 }
@@ -218,7 +227,11 @@ async function setIntent(
  * Turns what is wanted of a workload's runs to park or remove, and returns how many still have to
  * be confirmed: unproven runs for `park`, everything not removed for `remove`.
  */
-async function wantRuns(sql: Sql, workload_id: string, wanted: 'park' | 'remove'): Promise<number> {
+export async function wantRuns(
+  sql: Sql,
+  workload_id: string,
+  wanted: 'park' | 'remove',
+): Promise<number> {
   await bumpMachinesOf(sql, workload_id);
   await sql.run(
     `update runs set wanted = $1 where workload_id = $2 and removed_at is null

@@ -22,7 +22,11 @@ import { endpointSpec, gib, type RigStore, seed, select } from './rig.ts';
 export const offered = { cpu_millis: 3000, memory_bytes: 6 * gib, disk_bytes: 50 * gib };
 
 export type Step =
-  | { do: 'launch' | 'stop' | 'start' | 'delete' | 'place'; which: number; clock_ms: number }
+  | {
+      do: 'launch' | 'stop' | 'start' | 'delete' | 'place' | 'idle' | 'wake';
+      which: number;
+      clock_ms: number;
+    }
   /** At most so many workloads; 0 lifts it. */
   | { do: 'quota'; which: number; clock_ms: number }
   | { do: 'report'; which: number; says: ObservedRun['state']; oom: boolean; clock_ms: number };
@@ -31,7 +35,7 @@ const clock_ms = fc.integer({ min: -5000, max: 5000 });
 const which = fc.nat(3);
 export const anyStep: fc.Arbitrary<Step> = fc.oneof(
   fc.record({
-    do: fc.constantFrom('launch', 'stop', 'start', 'delete', 'place', 'place'),
+    do: fc.constantFrom('launch', 'stop', 'start', 'delete', 'place', 'place', 'idle', 'wake'),
     which,
     clock_ms,
   }),
@@ -118,6 +122,8 @@ export async function take(story: Story, step: Step): Promise<void> {
   const row = rows[step.which % Math.max(1, rows.length)];
   if (row === undefined) return;
   if (step.do === 'place') return place(story, row);
+  if (step.do === 'idle') return parkIdle(story, row);
+  if (step.do === 'wake') return wakeIdle(story, row, before.has_room);
   const change = {
     stop: 'stopWorkload',
     start: 'startWorkload',
@@ -134,6 +140,34 @@ export async function take(story: Story, step: Step): Promise<void> {
   });
   const is_over = changed.outcome === 'done' && !changed.result.ok && isOverQuota(changed.result);
   assert.equal(is_over, claims_anew && !before.has_room, 'the quota');
+}
+
+/** What runs and is meant to is stopped for being idle, and nothing else is. */
+async function parkIdle({ store, clock }: Story, row: WorkloadRow): Promise<void> {
+  const { id: workload_id, run_epoch, idle_after_ms: after_ms } = row;
+  const cause = { now: clock.now(), actor: 'controller', request_id: null };
+  const { outcome } = await store.transact('parkIdle', {
+    ...{ ...cause, workload_id, run_epoch, after_ms },
+  });
+  const may = row.state === 'running' && row.intent === 'running';
+  assert.equal(outcome, may ? 'parked' : 'changed_meanwhile');
+}
+
+/** What was stopped for being idle is woken, and what a person stopped never is. */
+async function wakeIdle({ store, clock }: Story, row: WorkloadRow, has_room: boolean) {
+  const { id: workload_id } = row;
+  const cause = { now: clock.now(), actor: 'gateway', request_id: null };
+  const { outcome } = await store.transact('wakeIdle', { ...cause, workload_id, how: 'a test' });
+  assert.equal(outcome, expectedWake(row, has_room));
+  const [after] = (await workloadsOf(store)).filter(({ id }) => id === workload_id);
+  if (outcome === 'woken') assert.equal(after?.park_cause, 'none');
+  else assert.deepEqual(after, row);
+}
+
+function expectedWake({ state, intent, park_cause }: WorkloadRow, has_room: boolean): string {
+  if (park_cause !== 'idle' || intent !== 'running') return 'not_idle';
+  if (state === 'stopped') return has_room ? 'woken' : 'quota_exceeded';
+  return state === 'stopping' ? 'woken' : 'not_idle';
 }
 
 const isOverQuota = (result: { code?: string }) => result.code === 'quota_exceeded';

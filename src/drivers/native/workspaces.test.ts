@@ -39,7 +39,7 @@ function given(name: string, body: (folder: string) => Promise<void>): void {
 }
 
 const open = (folder: string) =>
-  createWorkspaces({ folder, random: seededRandom(3), log: silentLog });
+  createWorkspaces({ folder, clock: systemClock, random: seededRandom(3), log: silentLog });
 const spec = {
   ...shellSpec('true'),
   workspace: { target: '/workspace', uid: 0, gid: 0, disk_bytes: null },
