@@ -313,7 +313,8 @@ test(
   real,
   async () => {
     await using harness = await dockerHarness();
-    const script = `i=0; while [ $i -lt 3000 ]; do echo "line $i"; echo "error $i" >&2; i=$((i+1)); done
+    const script = `
+    i=0; while [ $i -lt 3000 ]; do echo "line $i"; echo "error $i" >&2; i=$((i+1)); done
     echo ready; while :; do sleep 0.1; done`;
     const spec = harness.shell(script);
     await harness.driver.start(spec, never);

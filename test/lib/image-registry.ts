@@ -1,8 +1,8 @@
 /**
  * A registry of images on loopback that serves one image, and breaks it the ways that networks do.
  *
- * Invariants: the image's layer is random, so that no engine has it already; everything it opened is
- * closed with it. Engines take plain HTTP from loopback without being told to.
+ * Invariants: the image's layer is random, so that no engine has it already; everything it opened
+ * is closed with it. Engines take plain HTTP from loopback without being told to.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';

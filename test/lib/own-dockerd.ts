@@ -4,7 +4,6 @@
  * Invariants: it has its own data, socket and bridge, and leaves the machine's packet filter alone;
  * when it is disposed of, neither it nor anything that it started is left.
  */
-import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -42,7 +41,7 @@ export async function ownDockerd(options: { live_restore: boolean }): Promise<Ow
     ...['--pidfile', at('pid'), '--config-file', at('daemon.json')],
     ...['--bridge', bridge, '--iptables=false', '--ip-masq=false', '--log-level', 'error'],
   ];
-  let child: ChildProcess | null = null;
+  let child: ReturnType<typeof spawnChild> | null = null;
   let said = '';
 
   async function start(): Promise<void> {
