@@ -1,6 +1,6 @@
 /**
- * The engine itself goes away under running containers: stopped, killed, or hung. Each on an engine
- * of the test's own.
+ * The engine itself goes away under running containers (stopped, killed, hung), or its disk is full.
+ * Each on an engine of the test's own.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,6 +13,7 @@ import {
 } from '../../src/drivers/driver.ts';
 import { until, untilEnded } from '../contracts/driver.ts';
 import { type DockerHarness, dockerHarness } from '../lib/docker-harness.ts';
+import { imageRegistry } from '../lib/image-registry.ts';
 import { type OwnDockerd, ownDockerd } from '../lib/own-dockerd.ts';
 import { needs } from '../lib/parts.ts';
 
@@ -123,4 +124,28 @@ test('an engine that hangs holds nothing up for ever, and answers again', real, 
       return (await stateOf(harness.driver)) === 'running' || null;
     });
   }),
+);
+
+test(
+  'a disk of the engine that is full is told as such, at once, and what runs goes on',
+  real,
+  async () => {
+    await using engine = await ownDockerd({ live_restore: false, disk_mib: 48 });
+    await using harness = await dockerHarness({ socket_path: engine.socket_path });
+    await using registry = await imageRegistry(64 * 2 ** 20);
+    const spec = harness.shell(stays);
+    await ready(harness, spec);
+    const patience = { silence_ms: 20_000, waits_ms: [60_000] };
+    const driver = harness.openWith({ patience });
+    await assert.rejects(
+      driver.start(harness.shell('true', { image: registry.reference }), never),
+      (error) => error instanceof DriverError && error.code === 'container_disk_full',
+    );
+    assert.deepEqual(
+      (await driver.observe()).map(({ state }) => state),
+      ['running'],
+    );
+    await driver.stop(spec.run, 'park', 1000);
+    assert.equal((await driver.logs(spec.run, 0, 100)).text, 'ready\n');
+  },
 );

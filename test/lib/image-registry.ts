@@ -30,10 +30,9 @@ export type ImageRegistry = {
 };
 
 const manifest_type = 'application/vnd.docker.distribution.manifest.v2+json';
-const layer_bytes = 2 * 1024 * 1024;
 
-export async function imageRegistry(): Promise<ImageRegistry> {
-  const image = makeImage();
+export async function imageRegistry(layer_bytes = 2 * 1024 * 1024): Promise<ImageRegistry> {
+  const image = makeImage(layer_bytes);
   const server = createServer((request, response) => answer(registry, image, request, response));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -52,7 +51,7 @@ type Blob = { bytes: Buffer; digest: string };
 type Image = { manifest: Blob; config: Blob; layer: Blob };
 
 /** One folder entry and one file of random bytes, as a tar that is not compressed. */
-function makeImage(): Image {
+function makeImage(layer_bytes: number): Image {
   const layer = blob(
     Buffer.concat([tarHeader('random', layer_bytes), randomBytes(layer_bytes), Buffer.alloc(1024)]),
   );

@@ -25,13 +25,22 @@ export type OwnDockerd = {
 
 const start_patience_ms = 40_000;
 
-export async function ownDockerd(options: { live_restore: boolean }): Promise<OwnDockerd> {
+/** `disk_mib`: its data is on a disk of this size. */
+export async function ownDockerd(options: {
+  live_restore: boolean;
+  disk_mib?: number;
+}): Promise<OwnDockerd> {
   const folder = mkdtempSync(join(tmpdir(), 'einsora-dockerd-'));
   const at = (name: string) => join(folder, name);
   const random = Buffer.from(systemRandom.bytes(4)).toString('hex');
   const bridge = `eint${random}`;
   const socket_path = at('sock');
   mkdirSync(at('data'));
+  if (options.disk_mib !== undefined) {
+    const words = ['-t', 'tmpfs', '-o', `size=${options.disk_mib}m`, 'tmpfs', at('data')];
+    const mounted = await exec('mount', words, { timeout_ms: 10_000 });
+    if (mounted.code !== 0) throw new Error(`no small disk: ${mounted.stderr}`);
+  }
   writeFileSync(at('daemon.json'), JSON.stringify({ 'live-restore': options.live_restore }));
   await ip('link', 'add', 'name', bridge, 'type', 'bridge');
   const third = (systemRandom.bytes(1)[0] ?? 0) % 250;

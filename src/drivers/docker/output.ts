@@ -72,7 +72,9 @@ async function pull(
   }
   const { size, mark } = next ?? cursor;
   const is_cut = boundOutput(at.output);
-  writeCursor(at, { size: is_cut ? sizeOf(at) : size, mark, is_whole: has_ended });
+  const now: Cursor = { size: is_cut ? sizeOf(at) : size, mark, is_whole: has_ended };
+  // Whoever waits for a line asks often, and mostly there is none.
+  if (JSON.stringify(now) !== JSON.stringify(cursor)) writeCursor(at, now);
   return { is_whole: has_ended };
 }
 
