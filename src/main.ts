@@ -107,6 +107,7 @@ function addServing(program: Command, go: Go): void {
     .option('--no-open', 'do not open a browser')
     .option('--offer-cpu <cores>', 'CPU that workloads may use', parseAmount)
     .option('--offer-memory <size>', 'memory that workloads may use, such as 4GiB', parseSize)
+    .option('--allow-lan', 'let containers into your local network, not into this machine')
     .option('--new-deployment-key', 'its key is lost: forget every secret, and make a new one')
     .addOption(new Option('--dev', 'add the driver sim, which only pretends').hideHelp())
     .action(go(async ({ config }, options) => (await import('./cli/up.ts')).up(options, config)));

@@ -46,8 +46,8 @@ export async function startRun(
   }
 }
 
-/** Whatever else is thrown is a fault of ours. */
-function refusedBy(error: unknown, details: Failure['details']): Failure {
+/** A refusal of the driver as a value. Whatever else is thrown is a fault of ours. */
+export function refusedBy(error: unknown, details: Failure['details']): Failure {
   if (!(error instanceof DriverError)) throw error;
   return failure(error.code, { why: error.message, ...details, ...error.details });
 }

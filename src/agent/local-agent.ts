@@ -6,14 +6,12 @@
  * agent keeps on disk lies below the data folder and is adopted at the next start.
  */
 import { readFileSync } from 'node:fs';
-import { homedir, hostname } from 'node:os';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { EinsoraError } from '../contract/errors.ts';
 import { sentenceOf } from '../core/reasons.ts';
 import { type RunKey, runName } from '../core/run.ts';
 import { createBwrapFinder } from '../drivers/bwrap.ts';
-import { createDockerDriver } from '../drivers/docker/docker.ts';
-import { engineSocket } from '../drivers/docker/place.ts';
 import type { Driver, DriverProbe } from '../drivers/driver.ts';
 import { createNativeDriver } from '../drivers/native/native.ts';
 import type { BwrapFinder } from '../drivers/native/sandbox.ts';
@@ -28,10 +26,13 @@ import { createJupyter } from '../runtimes/jupyter.ts';
 import { createLlamaCpp } from '../runtimes/llama-cpp.ts';
 import { createAgent, type Transport } from './agent.ts';
 import { createEndpointWork } from './endpoint-run.ts';
+import { localGateway } from './gateway-door.ts';
 import { createInstanceWork } from './instance-run.ts';
 import { takeInventory } from './inventory/inventory.ts';
 import type { Offer } from './inventory/offer.ts';
 import { openJournal } from './journal.ts';
+import { openLocalDocker } from './local-docker.ts';
+import { openLocalGpus } from './local-gpus.ts';
 import { openLocalModels } from './local-models.ts';
 import { createNotebookWork } from './notebook-run.ts';
 import { patience } from './run-watch.ts';
@@ -42,6 +43,10 @@ export type LocalAgentOptions = {
   machine_id: string;
   transport: Transport;
   offer: Offer;
+  /** Where the control plane's gateway listens on this machine, once it does. */
+  gateway_port: () => number;
+  /** The owner lets containers into the local networks. */
+  allow_lan: boolean;
   /** For package clients. */
   env: Record<string, string>;
   /** Allows the sim driver in place of real ones. */
@@ -68,10 +73,14 @@ export function startLocalAgent(options: LocalAgentOptions) {
       return 'missing' in found ? { missing: `${found.missing}${problem}` } : found;
     },
   };
-  const here = openDrivers(options, bwrap);
+  const gateway = localGateway(options.gateway_port);
+  const docker = openLocalDocker({ ...options, gateway });
+  const here = openDrivers(options, bwrap, docker.driver);
   const journal = openJournal(join(data_dir, 'agent', 'journal'), log);
 
-  async function inventory() {
+  const gpus = openLocalGpus(options);
+
+  async function inventory(anew: boolean) {
     // It is small, and without it nothing runs: brought before the machine says what it can do.
     if (here.has('linux-native') && 'missing' in (await bringer.find())) {
       const brought = await bringer.install(() => {}, AbortSignal.timeout(bring_bwrap_ms));
@@ -85,7 +94,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
       clock,
       folder: data_dir,
       offer: options.offer,
-      host_name: hostname(),
+      ...{ host_name: hostname(), gpus, anew },
     });
   }
 
@@ -99,7 +108,9 @@ export function startLocalAgent(options: LocalAgentOptions) {
         resolveModel: (model, onProgress, signal, run) =>
           models.resolveForRun(run, model, onProgress, signal),
       }),
-      notebook: createNotebookWork({ bwrap, clock, patience, jupyter: createJupyter(tools) }),
+      notebook: createNotebookWork({
+        ...{ bwrap, clock, patience, gateway, jupyter: createJupyter(tools) },
+      }),
       instance: createInstanceWork({ clock, patience }),
     },
     journal,
@@ -111,10 +122,18 @@ export function startLocalAgent(options: LocalAgentOptions) {
     random,
     log,
   });
-  return { agent, backend: localBackend(machine_id, journal, here) };
+  async function stop(): Promise<void> {
+    await agent.stop();
+    await docker.stop();
+  }
+  return { agent: { ...agent, stop }, backend: localBackend(machine_id, journal, here) };
 }
 
-function openDrivers(options: LocalAgentOptions, bwrap: BwrapFinder): Map<string, Driver> {
+function openDrivers(
+  options: LocalAgentOptions,
+  bwrap: BwrapFinder,
+  docker: Driver,
+): Map<string, Driver> {
   const { data_dir, machine_id, clock, random, log } = options;
   const here = new Map<string, Driver>();
   if (suits('linux-native', process.platform)) {
@@ -124,10 +143,7 @@ function openDrivers(options: LocalAgentOptions, bwrap: BwrapFinder): Map<string
     here.set('linux-native', createNativeDriver(native));
   }
   // Also without an engine: one may be installed while this runs, and what ran in it is not gone.
-  const socket_path = engineSocket({ home: homedir(), uid: process.getuid?.() ?? 0 });
-  const folder = join(data_dir, 'containers');
-  const docker = { folder, install_id: machine_id, socket_path, fence: null, clock, random, log };
-  here.set('docker', createDockerDriver(docker));
+  here.set('docker', docker);
   return here;
 }
 

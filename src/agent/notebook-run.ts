@@ -1,9 +1,9 @@
 /**
  * A notebook's run: JupyterLab in the machine's own environment and sandbox, or in a container.
  *
- * Invariants: its token stands in its environment alone; ready means that its web page answered
- * with that token, not that a port is open; it listens on a Unix socket in its own folder, so that
- * nothing of the machine's network reaches it.
+ * Invariants: its token and its key for the gateway stand in its environment alone; ready means that
+ * its web page answered with that token, not that a port is open; it listens on a Unix socket in its
+ * own folder, so that nothing of the machine's network reaches it.
  */
 import type { NotebookSpec } from '../contract/sync.ts';
 import { type ImageRuntime, runtimeFor } from '../core/images.ts';
@@ -13,7 +13,15 @@ import type { Clock } from '../lib/clock.ts';
 import { jupyterCommand } from '../runtimes/jupyter/command.ts';
 import type { Jupyter, JupyterEnvironment } from '../runtimes/jupyter.ts';
 import { callEngine } from './engine-client.ts';
-import { acceleratorOf, bringImage, placeOf, startRun, variablesOf } from './image-run.ts';
+import type { GatewayDoor } from './gateway-door.ts';
+import {
+  acceleratorOf,
+  bringImage,
+  placeOf,
+  refusedBy,
+  startRun,
+  variablesOf,
+} from './image-run.ts';
 import { type Patience, untilAnswered, type Watched, watchRun } from './run-watch.ts';
 import { type Failure, failure, type Order, type Outcome, type RunWork } from './run-work.ts';
 import type { Stages } from './stages.ts';
@@ -21,6 +29,7 @@ import type { Stages } from './stages.ts';
 export type NotebookDeps = {
   bwrap: Pick<BwrapBringer, 'install'>;
   jupyter: Jupyter;
+  gateway: Pick<GatewayDoor, 'url'>;
   clock: Clock;
   patience: Patience;
 };
@@ -61,19 +70,48 @@ async function start(
   stages.begin('start');
   const { environment } = brought;
   const command = jupyterCommand(environment, runtime.workspace ?? '/tmp');
-  const env = { ...command.env, ...variables.env, ...command.own_env, JUPYTER_TOKEN: site_token };
+  const network = environment === null ? 'fenced' : 'host';
+  const calls = await gatewayVariables(deps, driver, order, network);
+  if (!calls.ok) return calls;
+  const given = { ...command.env, ...calls.env, ...variables.env };
+  const env = { ...given, ...command.own_env, JUPYTER_TOKEN: site_token };
   const started = await startRun(
     driver,
     {
       ...{ run, argv: command.argv, env, mounts: command.mounts },
       ...placeOf(spec, runtime),
-      network: environment === null ? 'fenced' : 'host',
+      network,
       image: runtime.reference,
     },
     signal,
   );
   if (started.ok) stages.done();
   return started;
+}
+
+/**
+ * What clients of OpenAI's API read, so that a cell calls the endpoints here. A user who names
+ * another place or another key is left alone: neither is sent to where the other belongs.
+ */
+async function gatewayVariables(
+  { gateway }: NotebookDeps,
+  driver: Driver,
+  { spec, secrets }: Order<NotebookSpec>,
+  network: 'host' | 'fenced',
+): Promise<{ ok: true; env: Record<string, string> } | Failure> {
+  const key = secrets?.gateway_key ?? null;
+  const is_own = 'OPENAI_BASE_URL' in spec.env || 'OPENAI_API_KEY' in spec.env;
+  if (key === null || is_own) return { ok: true, env: {} };
+  let url: string | null = gateway.url();
+  if (network === 'fenced') {
+    try {
+      const host = (await driver.gatewayHost?.()) ?? null;
+      url = host === null ? null : `http://${host}/v1`;
+    } catch (error) {
+      return refusedBy(error, {});
+    }
+  }
+  return { ok: true, env: url === null ? {} : { OPENAI_BASE_URL: url, OPENAI_API_KEY: key } };
 }
 
 type Brought = { ok: true; environment: JupyterEnvironment | null } | Failure;

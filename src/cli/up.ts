@@ -25,6 +25,7 @@ export type UpOptions = {
   open: boolean;
   offerCpu?: number;
   offerMemory?: number;
+  allowLan?: boolean;
   dev?: boolean;
   newDeploymentKey?: boolean;
 };
@@ -50,6 +51,7 @@ export async function up(
       cpu_millis: options.offerCpu === undefined ? null : Math.round(options.offerCpu * 1000),
       memory_bytes: options.offerMemory ?? null,
     },
+    allow_lan: options.allowLan === true,
     env: packageEnv(),
     dev: options.dev === true,
     new_deployment_key: options.newDeploymentKey === true,

@@ -4,6 +4,9 @@
 export const limits = {
   api_body_bytes: 256 * 1024,
   gateway_body_bytes: 16 * 1024 * 1024,
+  relay_connections: 512,
+  relay_requests_of_one: 32,
+  relay_header_bytes: 16 * 1024,
   header_bytes: 16 * 1024,
   page_rows: 200,
   name_chars: 63,
@@ -75,6 +78,8 @@ export const limits = {
   live_retry_ms: 2000,
   sync_hold_ms: 20_000,
   machine_lease_ms: 60_000,
+  /** How long a person waits for a machine that looks at itself anew; below the 30 s of a call. */
+  machine_look_ms: 25_000,
   sample_every_ms: 10_000,
   sample_patience_ms: 8000,
   samples_at_once: 16,

@@ -62,3 +62,10 @@ export const gatewayPrefixes = [
   '/v1/files',
   '/v1/audio',
 ] as const;
+
+/** Whether the gateway answers a path, served or not yet; all others are the API's or a page's. */
+export function isGatewayPath(path: string): boolean {
+  return gatewayPrefixes.some(
+    (prefix) => path === prefix || path.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`),
+  );
+}

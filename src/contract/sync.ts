@@ -109,6 +109,8 @@ export const reportSchema = z.object({
   /** Everything of this deployment on the machine, once the agent has looked. */
   observed: z.array(observedRunSchema).max(10_000),
   inventory: inventorySchema.nullable(),
+  /** The last look at the machine that was asked for (`look`) and is done. */
+  looked: z.int().min(0).optional(),
   /** The models that it keeps; left out by an agent that keeps none. */
   models: observedModelsSchema.optional(),
   /** Since the last report that was taken; what does not fit comes with the next. */
@@ -152,6 +154,8 @@ export type RunTarget = EndpointSpec | NotebookSpec | InstanceSpec;
 export type RunSecrets = {
   /** What the run's web page is to ask for; null for kinds without one. */
   site_token: string | null;
+  /** By which it calls the gateway; null for kinds that do not. */
+  gateway_key?: string | null;
   /** Values of the stored secrets that its variables take, by their names. */
   values: Record<string, string>;
 };
@@ -186,6 +190,8 @@ export type SyncReply =
       desired: DesiredRun[] | null;
       /** With `desired`: what is to be done about models, and for whom runs fetch theirs. */
       models?: DesiredModels | undefined;
+      /** A person wants the machine looked at anew: the number of that wish in this session. */
+      look?: number | undefined;
     }
   /**
    * stale_report: a newer report of this agent was taken; stale_agent: a newer agent speaks for the

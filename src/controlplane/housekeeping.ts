@@ -21,6 +21,7 @@ export function startHousekeeping(deps: { store: EinsoraStore; clock: Clock; log
       if (stopping.signal.aborted) return;
       try {
         await store.transact('forgetIdempotencyKeys', { kept_rounds });
+        await store.transact('forgetRunKeys', {});
       } catch (error) {
         log.warn({ error: describeError(error) }, 'housekeeping failed');
       }

@@ -6,8 +6,9 @@ import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import { createRig, type Rig } from '../../test/lib/rig.ts';
 import { limits } from '../contract/limits.ts';
+import { isGatewayPath } from '../contract/routes.ts';
 import type { Gateway } from '../gateway/gateway.ts';
-import { isGatewayPath, type Listening, listen } from './server.ts';
+import { type Listening, listen } from './server.ts';
 
 const gateway: Gateway = {
   handle: async (_request, response) => void response.end('the gateway'),

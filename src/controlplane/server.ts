@@ -14,7 +14,7 @@ import type { Sites } from '../access/site.ts';
 import { EinsoraError } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
 import { isUpload } from '../contract/routes/files.ts';
-import { gatewayPrefixes } from '../contract/routes.ts';
+import { isGatewayPath } from '../contract/routes.ts';
 import { formatBytes } from '../core/format.ts';
 import { makeId } from '../core/ids.ts';
 import { hideTokens } from '../core/token.ts';
@@ -215,12 +215,6 @@ function tooLarge(): EinsoraError {
 
 function pathOf(request: IncomingMessage): string {
   return (request.url ?? '').split('?', 1)[0] ?? '';
-}
-
-export function isGatewayPath(path: string): boolean {
-  return gatewayPrefixes.some(
-    (prefix) => path === prefix || path.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`),
-  );
 }
 
 function harden(response: ServerResponse, request_id: string): void {

@@ -45,6 +45,7 @@ import { createMachineViews } from './machine-views.ts';
 import { openModels } from './models.ts';
 import { openStore, prepareFolder, shownDatabase } from './open-store.ts';
 import { createQueueView } from './queue-view.ts';
+import { createRunKeys } from './run-keys.ts';
 import { createRunTokens } from './run-tokens.ts';
 import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
@@ -60,6 +61,8 @@ export type SystemOptions = {
   port: number;
   /** What the machine offers; null for the default reserve. */
   offer: { cpu_millis: number | null; memory_bytes: number | null };
+  /** Lets containers into the local networks; never into this machine. */
+  allow_lan?: boolean;
   /** For package clients. */
   env: Record<string, string>;
   /** Allows the sim driver in place of real ones. */
@@ -157,7 +160,10 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const sync = createSync({
     ...{ store, clock, log, presence, models: models.modelSync, written: changes.written },
     changed: () => controller.wake(),
-    withSecrets: createRunSecrets({ ...runTokens, reveal: secrets.reveal, log }),
+    withSecrets: createRunSecrets({
+      ...{ siteToken: runTokens.siteToken, reveal: secrets.reveal, log },
+      gatewayKey: createRunKeys({ store, clock, runTokens }),
+    }),
   });
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence });
@@ -177,7 +183,11 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     hello: (words) => sync.hello(machine_id, words, true),
     sync: (report, signal) => sync.sync(machine_id, report, signal),
   };
-  const local = startLocalAgent({ ...options, sources: models.sources, machine_id, transport });
+  const local = startLocalAgent({
+    ...{ ...options, sources: models.sources, machine_id, transport },
+    allow_lan: options.allow_lan === true,
+    gateway_port: () => listening?.port ?? options.port,
+  });
   const targets = createTargets(store);
   const gateway = createGateway({
     ...targets,

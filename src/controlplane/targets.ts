@@ -1,19 +1,35 @@
 /**
- * Where a gateway request leads: keys and endpoints, read from the store for the gateway.
+ * Where a gateway request leads: keys and endpoints, read from the store for the gateway. A key of
+ * an endpoint opens that one; a key of a run all of its tenant (ADR-0051).
  */
 import type { GatewayKey } from '../gateway/key.ts';
 import type { GatewayTarget } from '../gateway/target.ts';
-import { findKey, findTarget, type TargetRow } from '../store/keys.ts';
+import {
+  findKey,
+  findTarget,
+  findTargetNamed,
+  listAnswering,
+  type TargetRow,
+} from '../store/keys.ts';
+import { findRunKey } from '../store/run-keys.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
+
+const listed_models = 500;
 
 export function createTargets(store: EinsoraStore) {
   return {
     async findKey(hash: string): Promise<GatewayKey | null> {
-      return (await store.read(findKey, { hash })) ?? null;
+      const key = await store.read(findKey, { hash });
+      if (key !== undefined) return key;
+      const of_run = await store.read(findRunKey, { hash });
+      if (of_run === undefined) return null;
+      const { tenant_id, workload_id } = of_run;
+      // Both moments are of the run: a row that is found works.
+      return { id: workload_id, tenant_id, workload_id: null, expires_at: null, revoked_at: null };
     },
 
     async findTarget(key: GatewayKey, model: string): Promise<GatewayTarget> {
-      const row = await rowOf(store, key);
+      const row = await rowOf(store, key, model);
       if (row === undefined || row.name !== model)
         return { ok: false, code: 'not_found', details: { name: model } };
       const details = { name: row.name, state: row.state };
@@ -42,14 +58,22 @@ export function createTargets(store: EinsoraStore) {
     },
 
     async listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]> {
-      const row = await rowOf(store, key);
-      return row === undefined ? [] : [{ id: row.name, created_at: row.created_at }];
+      const { tenant_id, workload_id } = key;
+      const rows =
+        workload_id === null
+          ? await store.read(listAnswering, { tenant_id, limit: listed_models })
+          : await store.read(findTarget, { workload_id });
+      return [rows ?? []].flat().map(({ name, created_at }) => ({ id: name, created_at }));
     },
   };
 }
 
-async function rowOf(store: EinsoraStore, key: GatewayKey): Promise<TargetRow | undefined> {
-  return key.workload_id === null
-    ? undefined
-    : store.read(findTarget, { workload_id: key.workload_id });
+function rowOf(
+  store: EinsoraStore,
+  { tenant_id, workload_id }: GatewayKey,
+  name: string,
+): Promise<TargetRow | undefined> {
+  return workload_id === null
+    ? store.read(findTargetNamed, { tenant_id, name })
+    : store.read(findTarget, { workload_id });
 }

@@ -191,6 +191,11 @@ export function siteOf(kind: Kind): Site | null {
   return kind === 'notebook' ? { port: 'web', auth: 'token' } : null;
 }
 
+/** Whether its programs are told how to call the endpoints of who made it. */
+export function callsGateway(kind: Kind): boolean {
+  return kind === 'notebook';
+}
+
 /**
  * Whether its owner may run programs beside it and see its files. An endpoint answers requests and
  * nothing more: on a machine of somebody else that is the promise (managed inference).

@@ -118,16 +118,35 @@ export type TargetRow = Row & {
   created_at: number;
 };
 
-/** The endpoint a key opens, with its current run where it has one. */
-export const findTarget: Query<{ workload_id: string }, TargetRow | undefined> = (sql, args) =>
-  sql.get<TargetRow>(
-    `select w.id as workload_id, w.name, w.state, w.created_at, r.replica, r.run_epoch,
+const targets = `
+     select w.id as workload_id, w.name, w.state, w.created_at, r.replica, r.run_epoch,
        r.machine_id, r.placed_class, m.name as machine_name,
        m.tenant_id as machine_tenant_id, m.region
      from workloads w
        left join runs r on r.workload_id = w.id and r.run_epoch = w.run_epoch
          and r.ended_at is null and r.ready_at is not null
-       left join machines m on m.id = r.machine_id
-     where w.id = $1 and w.state <> 'deleted'`,
-    [args.workload_id],
+       left join machines m on m.id = r.machine_id`;
+
+/** The endpoint a key opens, with its current run where it has one. */
+export const findTarget: Query<{ workload_id: string }, TargetRow | undefined> = (sql, args) =>
+  sql.get<TargetRow>(`${targets} where w.id = $1 and w.state <> 'deleted'`, [args.workload_id]);
+
+type Named = { tenant_id: string; name: string };
+
+/** An endpoint of a tenant by its name. */
+export const findTargetNamed: Query<Named, TargetRow | undefined> = (sql, args) =>
+  sql.get<TargetRow>(
+    `${targets} where w.tenant_id = $1 and w.name = $2 and w.kind = 'endpoint'
+       and w.state <> 'deleted'`,
+    [args.tenant_id, args.name],
+  );
+
+type Many = { tenant_id: string; limit: number };
+
+/** The endpoints of a tenant that answer now, by name. */
+export const listAnswering: Query<Many, TargetRow[]> = (sql, args) =>
+  sql.all<TargetRow>(
+    `${targets} where w.tenant_id = $1 and w.kind = 'endpoint' and w.state = 'running'
+       and r.machine_id is not null order by w.name limit $2`,
+    [args.tenant_id, args.limit],
   );

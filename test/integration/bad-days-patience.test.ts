@@ -93,7 +93,10 @@ async function withRun(
     drivers: new Map([[driver.name, driver]]),
     works: {
       endpoint: createEndpointWork({ ...timed, bwrap, runtime, resolveModel }),
-      notebook: createNotebookWork({ ...timed, bwrap, jupyter: createJupyter(tools) }),
+      notebook: createNotebookWork({
+        ...{ ...timed, bwrap, jupyter: createJupyter(tools) },
+        gateway: { url: () => 'http://localhost:4600/v1' },
+      }),
       instance: createInstanceWork(timed),
     },
     journal: openJournal(join(folder, 'journal'), silentLog),

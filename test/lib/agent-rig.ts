@@ -98,7 +98,10 @@ export function createAgentRig(
         ...{ bwrap: bringer, runtime, clock, patience },
         resolveModel: async (name) => ({ ok: true, path: model_path, name }),
       }),
-      notebook: createNotebookWork({ bwrap: bringer, jupyter, clock, patience }),
+      notebook: createNotebookWork({
+        ...{ bwrap: bringer, jupyter, clock, patience },
+        gateway: { url: () => 'http://localhost:4600/v1' },
+      }),
       instance: createInstanceWork({ clock, patience }),
     },
     journal: openJournal(journal_folder, log),

@@ -6,7 +6,6 @@
  * Invariants: each lab has names and addresses of its own, as far as a metadata service can; all of
  * it is taken down by `close`, routes too. Every service says "hello" and hangs up.
  */
-import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { system_path } from '../../src/drivers/docker/nft.ts';
@@ -37,7 +36,7 @@ export async function fenceLab(): Promise<FenceLab> {
   const number = 1 + Math.floor(fraction(systemRandom) * 250);
   const tag = `f${number}`;
   const undo: (() => Promise<unknown>)[] = [];
-  const servers: ChildProcess[] = [];
+  const servers: ReturnType<typeof spawnChild>[] = [];
   const namespace = async (name: string, subnet: string | null, addresses: string[]) => {
     await ip('netns', 'add', name);
     undo.push(() => ip('netns', 'delete', name));

@@ -18,6 +18,7 @@ const notebook: DesiredRun = {
 const asked: string[] = [];
 const secretsFor = createRunSecrets({
   siteToken: ({ run_epoch }) => new Secret(`token-${run_epoch}`),
+  gatewayKey: async ({ run_epoch }) => new Secret(`key-${run_epoch}`),
   async reveal(tenant_id, name) {
     asked.push(`${tenant_id}/${name}`);
     if (name === 'broken') throw new Error('it was changed');
@@ -29,7 +30,7 @@ const secretsOf = async (one: DesiredRun, tenant_id = 'ada') =>
   (await secretsFor({ run: one, tenant_id })).secrets;
 
 test('a run is told its own token and the secrets of its own tenant', async () => {
-  const expected = { site_token: 'token-1', values: { mine: 'value' } };
+  const expected = { site_token: 'token-1', gateway_key: 'key-1', values: { mine: 'value' } };
   assert.deepEqual(await secretsOf(notebook), expected);
   assert.deepEqual((await secretsOf(notebook, 'bob'))?.values, {});
   assert.ok(asked.every((one) => one === 'ada/mine' || one === 'bob/mine'));

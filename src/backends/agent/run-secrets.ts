@@ -1,12 +1,12 @@
 /**
- * What only the placed machine is told of a run: the token of its web page, and the values of the
- * stored secrets that its variables take.
+ * What only the placed machine is told of a run: the token of its web page, its key for the gateway,
+ * and the values of the stored secrets that its variables take.
  *
  * Invariants: looked up each time it is sent, and kept nowhere on the way; a run that is not to run
  * there gets none; a secret that is gone or cannot be opened is left out, and the agent says which.
  */
 import type { DesiredRun, RunSecrets } from '../../contract/sync.ts';
-import { siteOf } from '../../core/images.ts';
+import { callsGateway, siteOf } from '../../core/images.ts';
 import type { RunKey } from '../../core/run.ts';
 import { describeError, type Log } from '../../lib/log.ts';
 import type { Secret } from '../../lib/secret.ts';
@@ -14,6 +14,8 @@ import type { OwnedRun } from './models.ts';
 
 export type RunSecretsDeps = {
   siteToken(run: RunKey): Secret;
+  /** Its key for the gateway; null where the run has ended. */
+  gatewayKey(run: RunKey): Promise<Secret | null>;
   /** The value of a tenant's stored secret; null where there is none. */
   reveal(tenant_id: string, name: string): Promise<Secret | null>;
   log: Log;
@@ -26,13 +28,14 @@ export function createRunSecrets(deps: RunSecretsDeps): WithSecrets {
     const { spec } = run;
     if (spec === null || spec.kind === 'endpoint') return run;
     const site_token = siteOf(spec.kind) === null ? null : deps.siteToken(run).reveal();
+    const key = callsGateway(spec.kind) ? await deps.gatewayKey(run) : null;
     const values: RunSecrets['values'] = {};
     for (const value of Object.values(spec.env)) {
       if (typeof value === 'string') continue;
       const found = await revealed(deps, tenant_id, value.secret);
       if (found !== null) values[value.secret] = found.reveal();
     }
-    return { ...run, secrets: { site_token, values } };
+    return { ...run, secrets: { site_token, gateway_key: key?.reveal() ?? null, values } };
   };
 }
 

@@ -12,6 +12,7 @@ import { agents } from './0007-agents.ts';
 import { access } from './0008-access.ts';
 import { samples } from './0009-samples.ts';
 import { kinds } from './0010-kinds.ts';
+import { runKeys } from './0011-run-keys.ts';
 
 export const migrations: readonly Migration[] = [
   solo,
@@ -24,4 +25,5 @@ export const migrations: readonly Migration[] = [
   access,
   samples,
   kinds,
+  runKeys,
 ];
