@@ -69,12 +69,12 @@ onEveryStore('samples', (inStory) => {
   given('last uses are kept one for each workload, and of what is there', async (story, id) => {
     const save = (used_at: number, idle_ms: number) =>
       story.store.transact('saveUses', {
-        uses: [{ workload_id: id, used_at, run_epoch: 1, idle_ms }],
+        uses: [{ workload_id: id, used_at, run_epoch: 1, idle_ms, seen_ms: null }],
       });
     await save(5, 0);
     await save(4, 60_000);
     const page = { after: '', limit: 10 };
-    const kept = { workload_id: id, used_at: 4, run_epoch: 1, idle_ms: 60_000 };
+    const kept = { workload_id: id, used_at: 4, run_epoch: 1, idle_ms: 60_000, seen_ms: null };
     assert.deepEqual(await story.store.read(listUses, page), [kept]);
     assert.deepEqual(await story.store.read(listUses, { ...page, after: id }), []);
     await take(story, { do: 'delete', which: 0, clock_ms: 1 });
@@ -86,7 +86,7 @@ onEveryStore('samples', (inStory) => {
     const { machine_id } = story.ids;
     const ask = (machine: string, workload_ids: string[]) =>
       story.store.read(runsOnMachine, { machine_id: machine, workload_ids });
-    const run = { workload_id: id, replica: 0, run_epoch: 1 };
+    const run = { workload_id: id, replica: 0, run_epoch: 1, gpu_count: 0 };
     assert.deepEqual(await ask(machine_id, [id, 'none']), [run]);
     assert.deepEqual(await ask('another', [id]), []);
   });

@@ -74,16 +74,18 @@ export type UseRow = Row & {
   /** Of which run `idle_ms` tells: for so long it was seen to be unused. */
   run_epoch: number;
   idle_ms: number;
+  /** Up to that moment of its agent's monotonic clock; null where it was not seen. */
+  seen_ms: number | null;
 };
 
-const use_columns = ['workload_id', 'used_at', 'run_epoch', 'idle_ms'] as const;
+const use_columns = ['workload_id', 'used_at', 'run_epoch', 'idle_ms', 'seen_ms'] as const;
 
 export async function saveUses(sql: Sql, { uses }: { uses: UseRow[] }): Promise<void> {
   await insertMany(sql, uses, {
     into: `workload_uses (${use_columns.join(', ')})`,
     valuesOf: (row) => use_columns.map((name) => row[name]),
     conflict: `(workload_id) do update set used_at = excluded.used_at,
-      run_epoch = excluded.run_epoch, idle_ms = excluded.idle_ms`,
+      run_epoch = excluded.run_epoch, idle_ms = excluded.idle_ms, seen_ms = excluded.seen_ms`,
   });
 }
 
@@ -95,14 +97,16 @@ export const listUses: Query<{ after: string; limit: number }, UseRow[]> = (sql,
     [args.after, args.limit],
   );
 
-/** Which of these workloads have such runs on that machine. */
+/** The runs of these workloads on that machine, and how many GPUs each is to have. */
 export const runsOnMachine: Query<
   { machine_id: string; workload_ids: string[] },
-  (Row & { workload_id: string; replica: number; run_epoch: number })[]
+  (Row & { workload_id: string; replica: number; run_epoch: number; gpu_count: number })[]
 > = (sql, { machine_id, workload_ids }) =>
   sql.all(
-    `select workload_id, replica, run_epoch from runs where machine_id = $1
-       and removed_at is null and workload_id ${sql.in(workload_ids, 2)}`,
+    `select r.workload_id, r.replica, r.run_epoch, w.gpu_count
+     from runs r join workloads w on w.id = r.workload_id
+     where r.machine_id = $1 and r.removed_at is null
+       and r.workload_id ${sql.in(workload_ids, 2)}`,
     [machine_id, ...workload_ids],
   );
 

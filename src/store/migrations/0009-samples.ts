@@ -27,7 +27,8 @@ create table workload_uses (
   workload_id text primary key references workloads (id),
   used_at bigint not null,
   run_epoch bigint not null,
-  idle_ms bigint not null
+  idle_ms bigint not null,
+  seen_ms bigint
 );
 
 alter table workloads add column idle_after_ms bigint not null default 0;
