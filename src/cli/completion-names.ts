@@ -7,6 +7,7 @@
 import { readdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { classes, models } from '../core/catalog.ts';
+import { images } from '../core/images.ts';
 import { type Client, openClient } from './client.ts';
 import { readContexts } from './contexts.ts';
 import type { Context } from './io.ts';
@@ -32,6 +33,7 @@ const sources: Record<string, Source> = {
 const built_in: Record<string, Name[]> = {
   catalog: models.map(({ name, title }) => ({ value: name, description: title })),
   classes: classes.map(({ name }) => ({ value: name, description: '' })),
+  images: images.map(({ name, title }) => ({ value: name, description: title })),
 };
 
 /** What an argument of a command is the name of; null for what nobody can list. */
@@ -49,6 +51,7 @@ export function nounOfArgument(path: string, argument: string): string | null {
 export function nounOfOption(option: string): string | null {
   const nouns: Record<string, string> = {
     class: 'classes',
+    image: 'images',
     machine: 'machines',
     tenant: 'tenants',
     user: 'users',

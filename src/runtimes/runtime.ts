@@ -29,6 +29,8 @@ export type Engine = {
   mounts: EngineMount[];
   /** Of the settings that not every version has, those that this one has. */
   flags: string[];
+  /** It computes on a GPU; on the CPU where left out. */
+  on_gpu?: boolean;
 };
 
 export type EngineFound = { ok: true; engine: Engine };

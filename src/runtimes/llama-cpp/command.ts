@@ -65,13 +65,14 @@ function serverArguments(
     ['--cors-origins', 'localhost'],
     ['--no-kv-unified'],
     ['--fit', 'off'],
-    ['--device', 'none'],
+    ...(engine.on_gpu === true ? [] : [['--device', 'none'] as [string, string]]),
     ['--jinja'],
   ];
   return [
     ...['--model', model, '--host', socket, '--alias', order.spec.name],
     ...['--ctx-size', String(settings.context_tokens), '--parallel', String(settings.parallel)],
-    ...['--threads', String(settings.threads), '--gpu-layers', '0'],
+    ...['--threads', String(settings.threads)],
+    ...['--gpu-layers', engine.on_gpu === true ? 'all' : '0'],
     ...sometimes.filter(([flag]) => engine.flags.includes(flag)).flat(),
   ];
 }

@@ -8,14 +8,21 @@
 import type { ImageRuntime } from '../../core/images.ts';
 import type { Engine } from '../runtime.ts';
 
-const flags = ['--no-webui', '--no-slots', '--jinja'];
+/** What its publisher's server has had for long. */
+const old_flags = ['--no-webui', '--no-slots', '--jinja'];
+/** What ours has besides. */
+const own_flags = [
+  ...['--threads-http', '--cache-ram', '--offline', '--cors-origins', '--no-kv-unified'],
+  ...['--fit', '--device'],
+];
 
-export function imageEngine({ reference, command }: ImageRuntime): Engine {
+export function imageEngine({ reference, command, accelerator }: ImageRuntime): Engine {
   return {
     label: `llama-server of ${reference}`,
     dialect: 'llama-server',
     program: command.length > 0 ? [...command] : ['llama-server'],
     mounts: [],
-    flags,
+    flags: reference?.startsWith('localhost/') ? [...old_flags, ...own_flags] : old_flags,
+    on_gpu: accelerator !== 'cpu',
   };
 }
