@@ -84,11 +84,9 @@ export const images: readonly ImageEntry[] = [
   },
   {
     name: 'llama-cpp',
-    title: "llama.cpp's server, on the CPU or a Mac's GPU",
+    title: "llama.cpp's server in a container, on the CPU",
     kinds: ['endpoint'],
     runtimes: [
-      { ...onCpu('native', null), ...engine, ports: ['api'] },
-      { ...on('apple', 'native', null), ...engine, ports: ['api'] },
       { ...onCpu('container', 'localhost/einsora/llama-cpp:1'), ...engine, ports: ['api'] },
     ],
   },
@@ -217,10 +215,12 @@ function on(
   return { accelerator, form, reference, ...nothing, ...root };
 }
 
-/** An endpoint that names no image: the engines that come with Einsora. */
-const engine_runtimes = ['llama-cpp', 'llama-cpp-cuda'].flatMap(
-  (name) => findImage(name)?.runtimes ?? [],
-);
+/** An endpoint that names no image: the engines that come with Einsora, in a container last. */
+const engine_runtimes = [
+  { ...onCpu('native', null), ...engine, ports: ['api'] },
+  { ...on('apple', 'native', null), ...engine, ports: ['api'] },
+  ...['llama-cpp', 'llama-cpp-cuda'].flatMap((name) => findImage(name)?.runtimes ?? []),
+];
 const machine_runtimes = (['cpu', 'nvidia', 'apple'] as const).map((accelerator) =>
   on(accelerator, 'machine', null),
 );
