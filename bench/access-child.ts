@@ -1,6 +1,6 @@
 /**
- * A process of the access bench: the program behind the proxies, the least proxy that could stand in
- * front of it, or the product's. Says on stdout, in one line of JSON, how it is asked.
+ * A process of the access bench: the program behind the proxies, the least proxy that could stand
+ * in front of it, or the product's. Says on stdout, in one line of JSON, how it is asked.
  *
  * Invariants: the program costs as little as it can, so that what is measured is what stands before
  * it; all listen on loopback alone, until whoever started them ends them.

@@ -1,5 +1,5 @@
 /**
- * A client that costs little: the same request over kept connections, its answers counted by length.
+ * A client that costs little: one request over kept connections, its answers counted by length.
  *
  * Invariants: an answer of another length, or a connection that ends, is an error and not a figure.
  */

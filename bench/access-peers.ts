@@ -57,7 +57,8 @@ events { worker_connections 1024; }
 http { access_log off; client_body_temp_path ${at}/body; proxy_temp_path ${at}/proxy;
   fastcgi_temp_path ${at}/f; uwsgi_temp_path ${at}/u; scgi_temp_path ${at}/s;
   keepalive_requests 1000000000;
-  upstream program { server 127.0.0.1:${upstream_port}; keepalive 128; keepalive_requests 1000000000; }
+  upstream program { server 127.0.0.1:${upstream_port}; keepalive 128;
+    keepalive_requests 1000000000; }
   server { listen 127.0.0.1:${port}; location / { proxy_pass http://program;
     proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; } } }
 `,

@@ -64,8 +64,7 @@ type Kept = { access: Access; host: string; end: () => void };
 
 export function createAccesses(deps: AccessesDeps): Accesses {
   const { store, clock } = deps;
-  const kept = new Map<string, Kept>();
-  let cancelSweep = () => {};
+  const kept = createKept(deps);
 
   const look = (hash: string, host: string) => {
     const now = clock.now();
@@ -73,62 +72,29 @@ export function createAccesses(deps: AccessesDeps): Accesses {
     return store.read(findAccess, { hash, host, now, idle_before });
   };
 
-  function keep(hash: string, host: string, row: AccessRow, at: { run: RunKey; machine: string }) {
-    const access: Access = {
-      ...{ row, run: at.run, machine_id: at.machine, open: new Set(), is_over: false },
-      used_at: clock.monotonic(),
-    };
-    const undo: (() => void)[] = [];
-    const end = () => {
-      if (access.is_over) return;
-      access.is_over = true;
-      for (const one of undo) one();
-      if (kept.get(hash)?.access === access) kept.delete(hash);
-      for (const breakOff of [...access.open]) breakOff();
-    };
-    undo.push(deps.watchProof(row, end), deps.watchRun(at.run, end));
-    kept.set(hash, { access, host, end });
-    if (kept.size === 1) sweepLater();
-    return access;
-  }
-
-  function sweepLater(): void {
-    cancelSweep = clock.after(idle_ms, () => {
-      const before = clock.monotonic() - idle_ms;
-      for (const { access, end } of [...kept.values()]) {
-        if (access.open.size === 0 && access.used_at <= before) end();
-      }
-      if (kept.size > 0) sweepLater();
-    });
-  }
-
   async function findOne(hash: string, host: string): Promise<Found> {
     const row = await look(hash, host);
     if (row === undefined) return { is: 'nobody' };
     const at = placeOf(row);
     if (at === null) return { is: 'waiting', row, cookie_hash: hash };
-    const already = kept.get(hash);
-    if (already?.host === host) return { is: 'open', access: already.access };
-    const access = keep(hash, host, row, at);
+    const already = kept.get(hash, host);
+    if (already !== null) return { is: 'open', access: already };
+    const access = kept.add(hash, host, row, at);
     // Whatever ended between the look and the watch was told to nobody here.
     const again = await look(hash, host);
     if (again !== undefined && placeOf(again) !== null && !access.is_over) {
       return { is: 'open', access };
     }
-    kept.get(hash)?.end();
-    return again === undefined
-      ? { is: 'nobody' }
-      : { is: 'waiting', row: again, cookie_hash: hash };
+    kept.end(hash);
+    if (again === undefined) return { is: 'nobody' };
+    return { is: 'waiting', row: again, cookie_hash: hash };
   }
 
   return {
     known(cookies, host) {
       const [cookie] = cookies;
       if (cookies.length !== 1 || cookie === undefined) return null;
-      const found = kept.get(digest(cookie));
-      if (found === undefined || found.host !== host) return null;
-      found.access.used_at = clock.monotonic();
-      return found.access;
+      return kept.get(digest(cookie), host);
     },
     async find(cookies, host) {
       let best: Found = { is: 'nobody' };
@@ -140,7 +106,53 @@ export function createAccesses(deps: AccessesDeps): Accesses {
       }
       return best;
     },
-    close() {
+    close: () => kept.close(),
+  };
+}
+
+type Place = { run: RunKey; machine_id: string };
+
+/** What is in use, by the hash of its cookie, until it ends or was not used for a while. */
+function createKept(deps: AccessesDeps) {
+  const { clock } = deps;
+  const kept = new Map<string, Kept>();
+  let cancelSweep = () => {};
+
+  function sweepLater(): void {
+    cancelSweep = clock.after(idle_ms, () => {
+      const before = clock.monotonic() - idle_ms;
+      for (const { access, end } of [...kept.values()]) {
+        if (access.open.size === 0 && access.used_at <= before) end();
+      }
+      if (kept.size > 0) sweepLater();
+    });
+  }
+
+  return {
+    add(hash: string, host: string, row: AccessRow, { run, machine_id }: Place): Access {
+      const used_at = clock.monotonic();
+      const access: Access = { row, run, machine_id, open: new Set(), is_over: false, used_at };
+      const undo: (() => void)[] = [];
+      const end = () => {
+        if (access.is_over) return;
+        access.is_over = true;
+        for (const one of undo) one();
+        if (kept.get(hash)?.access === access) kept.delete(hash);
+        for (const breakOff of [...access.open]) breakOff();
+      };
+      undo.push(deps.watchProof(row, end), deps.watchRun(run, end));
+      kept.set(hash, { access, host, end });
+      if (kept.size === 1) sweepLater();
+      return access;
+    },
+    get(hash: string, host: string): Access | null {
+      const found = kept.get(hash);
+      if (found === undefined || found.host !== host) return null;
+      found.access.used_at = clock.monotonic();
+      return found.access;
+    },
+    end: (hash: string) => kept.get(hash)?.end(),
+    close(): void {
       cancelSweep();
       for (const { end } of [...kept.values()]) end();
     },
@@ -148,8 +160,8 @@ export function createAccesses(deps: AccessesDeps): Accesses {
 }
 
 /** Where its own run runs; null where that is not what runs now. */
-function placeOf(row: AccessRow): { run: RunKey; machine: string } | null {
+function placeOf(row: AccessRow): Place | null {
   const { workload_id, replica, current_epoch, machine_id, run_epoch } = row;
   if (replica === null || machine_id === null || current_epoch !== run_epoch) return null;
-  return { run: { workload_id, replica, run_epoch }, machine: machine_id };
+  return { run: { workload_id, replica, run_epoch }, machine_id };
 }

@@ -1,6 +1,6 @@
 /**
- * The pages that a site's host shows by itself: the one that spends a ticket, the one that waits for
- * a workload, the one that says where access comes from, and the one that names the hop which
+ * The pages that a site's host shows by itself: the one that spends a ticket, the one that waits
+ * for a workload, the one that says where access comes from, and the one that names the hop which
  * failed.
  *
  * Invariants: each has one style and at most one script, both named by their hash in its policy,
@@ -94,7 +94,8 @@ export function failedPage(hop: Hop, message: string, fix: string | null, id: st
     return index === at ? `<li class="bad">✗ ${one}</li>` : `<li class="soft">– ${one}</li>`;
   });
   const help = fix === null ? '' : `<p><code>${escaped(fix)}</code></p>`;
-  const body = `<h1>${escaped(message)}</h1><ol aria-label="The way of this request">${items.join('')}</ol>
+  const way = `<ol aria-label="The way of this request">${items.join('')}</ol>`;
+  const body = `<h1>${escaped(message)}</h1>${way}
 ${help}<p><a href="">Try again</a></p><p class="soft">Request ${escaped(id)}</p>`;
   return page(message, body, null);
 }

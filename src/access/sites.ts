@@ -1,6 +1,6 @@
 /**
- * The sites of workloads: each at a host of its own, opened by a ticket, carried by a cookie of that
- * host alone (ADR-0044, ADR-0045).
+ * The sites of workloads: each at a host of its own, opened by a ticket, carried by a cookie of
+ * that host alone (ADR-0044, ADR-0045).
  *
  * Invariants: what another site may not do is refused before anything is looked up; nothing is
  * dialled for who has no access; what a run's page is asked for goes to that run alone, with its
@@ -186,6 +186,9 @@ type Handshake = { request: IncomingMessage; socket: Duplex; head: Buffer; facts
 async function shake(context: Context, { request, socket, head, facts }: Handshake): Promise<void> {
   const origin = `http://${facts.host}`;
   if (!isWelcomeSocket(request, origin)) throw new EinsoraError('cross_site');
+  if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
+    throw new EinsoraError('bad_request', { problem: 'it asks for another protocol' });
+  }
   if (isOwnPath(request.url ?? '')) throw new EinsoraError('not_found', { what: 'such path' });
   const cookies = cookieValues(request.headers.cookie, context.cookieName());
   const found = await context.accesses.find(cookies, facts.host);

@@ -1,5 +1,6 @@
 /**
- * A WebSocket between a browser and the program of a run: the handshake is read, the rest are bytes.
+ * A WebSocket between a browser and the program of a run: the handshake is read, the rest is bytes
+ * as they come.
  *
  * Invariants: the browser gets a 101 only when the program has answered 101; whatever else the
  * program answers comes through as the last thing on its connection; once piped, both ends are torn

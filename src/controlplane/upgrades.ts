@@ -40,8 +40,8 @@ export type Upgrade = {
 };
 
 /**
- * Until it has written to the socket it may throw an EinsoraError, told as the API tells it. What it
- * opened ends when the socket closes: that is how a revoked proof ends it.
+ * Until it has written to the socket it may throw an EinsoraError, told as the API tells it. What
+ * it opened ends when the socket closes: that is how a revoked proof ends it.
  */
 export type UpgradeHandler = (upgrade: Upgrade) => Promise<void>;
 
@@ -103,25 +103,16 @@ export function createUpgrades<Name extends string = UpgradeName>(
     const principal = await authorise(request, row.route, facts.host);
     if (socket.destroyed) return;
     hold(principal, socket);
-    let sayGoodbye: (() => void) | null = null;
-    const unwatch = deps.revocations.watch(principal, () => {
-      if (sayGoodbye === null) return void socket.destroy();
-      deps.clock.after(limits.upgrade_farewell_ms, () => socket.destroy());
-      sayGoodbye();
-    });
+    const farewell = endWithProof(deps, principal, socket);
     const log = facts.log.child({ tenant: principal.tenant, subject: principal.user_name });
     const began = deps.clock.monotonic();
     socket.once('close', () => {
-      unwatch();
       const duration_ms = Math.round(deps.clock.monotonic() - began);
       log.info({ upgrade: row.name, duration_ms }, 'upgrade ended');
     });
     const params = decode(row.pattern.exec(url.pathname)?.groups ?? {});
     const { request_id } = facts;
     const { searchParams: query } = url;
-    const farewell = (say: () => void) => {
-      sayGoodbye = say;
-    };
     const ours = { request, socket, head, principal, params, query, request_id, log };
     await row.handler({ ...ours, farewell });
   }
@@ -136,6 +127,24 @@ export function createUpgrades<Name extends string = UpgradeName>(
         refuseUpgrade(socket, error, request_id);
       });
     },
+  };
+}
+
+/** Ends the socket with the proof that opened it; gives what sets the goodbye that is said then. */
+function endWithProof(
+  { revocations, clock }: UpgradeDeps,
+  principal: Principal,
+  socket: Duplex,
+): Upgrade['farewell'] {
+  let sayGoodbye: (() => void) | null = null;
+  const unwatch = revocations.watch(principal, () => {
+    if (sayGoodbye === null) return void socket.destroy();
+    clock.after(limits.upgrade_farewell_ms, () => socket.destroy());
+    sayGoodbye();
+  });
+  socket.once('close', unwatch);
+  return (say) => {
+    sayGoodbye = say;
   };
 }
 

@@ -2,8 +2,8 @@
  * A site rig with a real browser in front of it: a program that stands for a notebook, and one that
  * an attacker wrote.
  *
- * Invariants: each test has a fresh browser context; a name of another's DNS leads here, as if it had
- * been rebound.
+ * Invariants: each test has a fresh browser context; a name of another's DNS leads here, as if it
+ * had been rebound.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
