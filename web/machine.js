@@ -97,6 +97,14 @@ function row(workload) {
     link.setAttribute('aria-label', `Open ${workload.name}`);
     line.firstChild.append(' ', link);
   }
+  if (workload.state === 'running') {
+    const link = element('a', 'Terminal');
+    link.href = `/terminal/${workload.id}`;
+    link.target = '_blank';
+    link.rel = 'noopener';
+    link.setAttribute('aria-label', `Terminal of ${workload.name}`);
+    line.firstChild.append(' ', link);
+  }
   line.firstChild.title =
     workload.host_sees === null ? '' : `The host can see ${workload.host_sees}`;
   return line;

@@ -7,6 +7,8 @@
  */
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { isId } from '../core/ids.ts';
 
 const files: Record<string, { file: string; type: string }> = {
@@ -20,6 +22,8 @@ const files: Record<string, { file: string; type: string }> = {
   '/assets/open.js': { file: 'open.js', type: 'text/javascript; charset=utf-8' },
   '/assets/sign-in.js': { file: 'sign-in.js', type: 'text/javascript; charset=utf-8' },
   '/assets/style.css': { file: 'style.css', type: 'text/css; charset=utf-8' },
+  '/assets/terminal.css': { file: 'terminal.css', type: 'text/css; charset=utf-8' },
+  '/assets/terminal.js': { file: 'terminal.js', type: 'text/javascript; charset=utf-8' },
 };
 
 const policy = [
@@ -33,12 +37,39 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
+/** Of packages: only the page of a terminal asks for them. */
+const packaged: Record<string, { package: string; file: string; type: string }> = {
+  '/assets/xterm.mjs': {
+    ...{ package: '@xterm/xterm', file: 'lib/xterm.mjs', type: 'text/javascript; charset=utf-8' },
+  },
+  '/assets/xterm.css': {
+    ...{ package: '@xterm/xterm', file: 'css/xterm.css', type: 'text/css; charset=utf-8' },
+  },
+  '/assets/addon-fit.mjs': {
+    package: '@xterm/addon-fit',
+    ...{ file: 'lib/addon-fit.mjs', type: 'text/javascript; charset=utf-8' },
+  },
+};
+
+/** `/terminal/<id>` is a terminal of a workload. */
+const terminal_page = { file: 'terminal.html', type: 'text/html; charset=utf-8' };
+
 /** `/open/<id>` opens the web page of a workload. */
 const open_page = { file: 'open.html', type: 'text/html; charset=utf-8' };
 
-function fileOf(path: string): { file: string; type: string } | null {
+function fileOf(path: string): { package?: string; file: string; type: string } | null {
   if (Object.hasOwn(files, path)) return files[path] ?? null;
-  return path.startsWith('/open/') && isId(path.slice('/open/'.length)) ? open_page : null;
+  if (Object.hasOwn(packaged, path)) return packaged[path] ?? null;
+  const [, first, id = '', ...more] = path.split('/');
+  if (more.length > 0 || !isId(id)) return null;
+  if (first === 'terminal') return terminal_page;
+  return first === 'open' ? open_page : null;
+}
+
+function placeOf(found: { package?: string; file: string }): string | URL {
+  if (found.package === undefined) return new URL(`../../web/${found.file}`, import.meta.url);
+  const manifest = createRequire(import.meta.url).resolve(`${found.package}/package.json`);
+  return join(dirname(manifest), found.file);
 }
 
 /**
@@ -62,8 +93,9 @@ export function servePage(
 ): boolean {
   const found = fileOf(path);
   if (found === null || (request.method !== 'GET' && request.method !== 'HEAD')) return false;
-  const file = readFileSync(new URL(`../../web/${found.file}`, import.meta.url));
-  const content = found === open_page && isOurVisitor(request) ? openByItself(file) : file;
+  const file = readFileSync(placeOf(found));
+  const acts = found === open_page || found === terminal_page;
+  const content = acts && isOurVisitor(request) ? openByItself(file) : file;
   response.writeHead(200, {
     'content-type': found.type,
     'content-length': content.length,

@@ -71,7 +71,7 @@ exec setpriv $bounds --inh-caps=-all --no-new-privs $leader "$shell" -c "$progra
 
 # Inside, as the run's own user without capabilities.
 program='
-unset LC_ALL SHLVL OLDPWD
+unset LC_ALL SHLVL OLDPWD SHELL
 . /proc/self/fd/3 || exit 125
 exec 3<&-
 cwd=$1
