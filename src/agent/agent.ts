@@ -7,7 +7,6 @@
  * machine belongs to, or is older than one it has met; a newer agent of this machine makes this one
  * stop acting.
  */
-import type { Inventory } from '../contract/machines.ts';
 import type {
   AgentIdentity,
   DesiredRun,
@@ -20,6 +19,7 @@ import { describeError } from '../lib/log.ts';
 import { fraction, type Random } from '../lib/random.ts';
 import { createSignal, type Signal } from '../lib/signal.ts';
 import { observedOf } from './local-run.ts';
+import { createLooking, type Looking, type LookingDeps, look_every_ms } from './looking.ts';
 import type { AgentModels } from './models.ts';
 import { reconcile } from './reconcile.ts';
 import { createRuns, type Runs, type RunsDeps } from './runs.ts';
@@ -40,7 +40,7 @@ export type Agent = {
 
 export type AgentDeps = Omit<RunsDeps, 'changed'> & {
   transport: Transport;
-  inventory: () => Promise<Inventory>;
+  inventory: LookingDeps['inventory'];
   random: Random;
   /** The models that this machine keeps. */
   models?: AgentModels;
@@ -53,9 +53,8 @@ const retry_ms = 1000;
 const retry_limit_ms = 30_000;
 /** Reports of progress are bundled: at most one in this time. */
 const settle_ms = 50;
-const inventory_every_ms = 60_000;
 
-type Context = AgentDeps & {
+type Context = Omit<AgentDeps, 'inventory'> & {
   runs: Runs;
   sampler: Sampler | null;
   /** There is something to report. */
@@ -73,9 +72,7 @@ type Context = AgentDeps & {
   hello_id: string | null;
   /** Number of the last report of this session. */
   seq: number;
-  /** What the control plane was told of the machine, and when it was looked at. */
-  inventory_text: string;
-  inventory_at: number;
+  looking: Looking;
 };
 
 export function createAgent(deps: AgentDeps): Agent {
@@ -88,10 +85,12 @@ export function createAgent(deps: AgentDeps): Agent {
   const known = new Promise<void>((resolve) => {
     markKnown = resolve;
   });
+  const changed = () => news.notify();
+  const looking = createLooking({ ...deps, stopping: stopping.signal, changed });
   const context: Context = {
     ...{ ...deps, runs, sampler, news, stopping: stopping.signal, markKnown, failures: 0 },
     endPoll: () => {},
-    ...{ identity: null, hello_id: null, seq: 0, inventory_text: '', inventory_at: 0 },
+    ...{ identity: null, hello_id: null, seq: 0, looking },
   };
   const running = loop(context).catch((error) => {
     deps.log.error({ error: describeError(error) }, 'the agent ended');
@@ -172,6 +171,7 @@ async function session(context: Context): Promise<'hello_again' | 'stale_agent' 
     have_generation = reply.generation;
     desired = reply.desired ?? desired;
     if (reply.models !== undefined) context.models?.learn(reply.models);
+    context.looking.ask(reply.look);
     if (reply.desired !== null) context.sampler?.learn(reply.desired);
     runs.carryOut(reconcile(desired, runs.facts()));
   }
@@ -180,10 +180,8 @@ async function session(context: Context): Promise<'hello_again' | 'stale_agent' 
 
 /** Says hello until the control plane takes it. Throws where it does not. */
 async function greet(context: Context): Promise<AgentIdentity> {
-  const { transport, clock, boot_id, random } = context;
-  const inventory = await context.inventory();
-  context.inventory_text = JSON.stringify(withoutDisk(inventory));
-  context.inventory_at = clock.monotonic();
+  const { transport, boot_id, random } = context;
+  const inventory = await context.looking.begin();
   for (;;) {
     context.hello_id ??= Buffer.from(random.bytes(16)).toString('hex');
     const { hello_id, identity: known } = context;
@@ -244,6 +242,7 @@ async function exchange(
   context.endPoll = () => poll.abort('it stops');
   if (stopping.aborted) context.endPoll();
   const batch = context.sampler?.batch();
+  const look = context.looking.batch();
   const report: Report = {
     boot_id,
     ...greeted,
@@ -251,7 +250,8 @@ async function exchange(
     have_generation,
     mono_ms: Math.floor(clock.monotonic()),
     observed: runs.locals().map((one) => observedOf(one, clock)),
-    inventory: await newInventory(context),
+    inventory: look.inventory,
+    ...(look.looked === 0 ? {} : { looked: look.looked }),
     ...(models === undefined ? {} : { models: models.observed() }),
     ...(batch === undefined || batch.samples.length === 0 ? {} : { samples: batch.samples }),
   };
@@ -259,7 +259,7 @@ async function exchange(
   const done = new AbortController();
   let took_news = false;
   const waitForNews = async () => {
-    await news.wait(clock, inventory_every_ms, done.signal);
+    await news.wait(clock, look_every_ms, done.signal);
     if (done.signal.aborted) return;
     took_news = true;
     await clock.sleep(settle_ms, done.signal);
@@ -268,7 +268,10 @@ async function exchange(
   const waiting = waitForNews();
   try {
     const answered = await reply;
-    if (answered.outcome === 'accepted') batch?.taken();
+    if (answered.outcome === 'accepted') {
+      batch?.taken();
+      look.taken();
+    }
     return answered;
   } finally {
     done.abort('answered');
@@ -276,22 +279,4 @@ async function exchange(
     // What the news stood for is in no report yet.
     if (took_news && !poll.signal.aborted) news.notify();
   }
-}
-
-/** What the machine has, where that is another than was told; looked at once a minute. */
-async function newInventory(context: Context): Promise<Inventory | null> {
-  const { clock } = context;
-  if (clock.monotonic() - context.inventory_at < inventory_every_ms) return null;
-  context.inventory_at = clock.monotonic();
-  const inventory = await context.inventory();
-  const text = JSON.stringify(withoutDisk(inventory));
-  if (text === context.inventory_text) return null;
-  context.inventory_text = text;
-  return inventory;
-}
-
-/** Free disk changes all the time and is no reason to report. */
-function withoutDisk(inventory: Inventory): unknown {
-  const { disk_free_bytes: _, findings: __, ...rest } = inventory;
-  return { ...rest, offered: { ...rest.offered, disk_bytes: 0 } };
 }

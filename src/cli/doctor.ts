@@ -106,6 +106,10 @@ async function lookAtMachine({ config, io }: Context, scratch: string) {
       import('../drivers/docker/docker.ts'),
       import('../drivers/docker/place.ts'),
     ]);
+  const [{ createGpuWatch }, { createEngine }] = await Promise.all([
+    import('../agent/inventory/gpu-watch.ts'),
+    import('../drivers/docker/engine.ts'),
+  ]);
   const [{ createFence }, registry, { createBwrapFinder }, llama] = await Promise.all([
     import('../drivers/docker/fence.ts'),
     import('../drivers/registry.ts'),
@@ -139,6 +143,8 @@ async function lookAtMachine({ config, io }: Context, scratch: string) {
       ...{ probes, exec, clock, host_name: hostname() },
       folder: nearestFolder(config.data_dir),
       offer: { cpu_millis: null, memory_bytes: null },
+      gpus: createGpuWatch({ engine: createEngine(socket_path, clock), clock }),
+      anew: true,
     }),
     llama.createLlamaCpp(tools).find(),
   ]);

@@ -2,6 +2,7 @@
  * `einsora machines`: the machines, what they offer, what is free, and what cannot run there and
  * why.
  */
+import type { GpuRecord } from '../contract/gpus.ts';
 import type { Machine } from '../contract/machines.ts';
 import { formatAgo, formatBytes, formatMemory } from '../core/format.ts';
 import { suggested } from './cli-error.ts';
@@ -38,7 +39,7 @@ export async function machines(context: Context, options: MachinesOptions): Prom
 function row(machine: Machine, now: number): string[] {
   const { inventory, offered, held } = machine;
   const system = inventory === null ? '' : `${inventory.os} ${inventory.arch}`;
-  const gpus = inventory?.gpus.map((gpu) => `${gpu.name} (${formatMemory(gpu.memory_bytes)})`);
+  const gpus = inventory?.gpus.filter((gpu) => gpu.mig_of === null).map(shortGpu);
   const free = (part: keyof Machine['offered']) => Math.max(0, offered[part] - held[part]);
   return [
     machine.name,
@@ -50,6 +51,14 @@ function row(machine: Machine, now: number): string[] {
     gpus === undefined || gpus.length === 0 ? 'none' : gpus.join(', '),
     machine.workloads.length === 0 ? '' : machine.workloads.join(', '),
   ];
+}
+
+/** "NVIDIA L4 (22.5 GiB)", and its state where it is not well. */
+function shortGpu({ model, memory_bytes, state, mig_mode }: GpuRecord): string {
+  const size = memory_bytes > 0 ? formatMemory(memory_bytes) : null;
+  const how = mig_mode === 'enabled' ? 'MIG' : state === 'ok' ? null : state.replace('_', ' ');
+  const facts = [size, how].filter((one) => one !== null).join(', ');
+  return facts === '' ? oneLine(model) : `${oneLine(model)} (${facts})`;
 }
 
 function onlineText(machine: Machine, now: number): string {

@@ -2,6 +2,7 @@
  * Machines and the catalog on the wire.
  */
 import { z } from '@hono/zod-openapi';
+import { gpuSchema } from './gpus.ts';
 
 const amountsSchema = z.object({
   cpu_millis: z.number(),
@@ -41,7 +42,7 @@ export const inventorySchema = z.object({
   disk_free_bytes: z.number(),
   offered: amountsSchema,
   accelerators: z.array(z.enum(['cpu', 'nvidia', 'apple'])),
-  gpus: z.array(z.object({ name: z.string(), uuid: z.string(), memory_bytes: z.number() })),
+  gpus: z.array(gpuSchema).max(256),
   drivers: z.array(driverReportSchema),
   findings: z.array(findingSchema),
 });

@@ -36,6 +36,23 @@ export const packageNames = {
     apk: 'docker',
     brew: 'colima docker',
   },
+  /** From NVIDIA's own package source. */
+  toolkit: {
+    apt: 'nvidia-container-toolkit',
+    dnf: 'nvidia-container-toolkit',
+    zypper: 'nvidia-container-toolkit',
+    pacman: 'nvidia-container-toolkit',
+    apk: null,
+    brew: null,
+  },
+  nvidia_driver: {
+    apt: 'nvidia-driver',
+    dnf: 'akmod-nvidia xorg-x11-drv-nvidia-cuda',
+    zypper: 'nvidia-open-driver-G06-signed-kmp-default nvidia-compute-utils-G06',
+    pacman: 'nvidia-open nvidia-utils',
+    apk: null,
+    brew: null,
+  },
 } as const satisfies Record<string, PackageNames>;
 
 const families: Record<string, PackageManager> = {
@@ -94,6 +111,14 @@ export function installCommand(here: Distribution, names: PackageNames, what: st
   const name = here.packages === null ? null : names[here.packages];
   if (here.packages === null || name === null) return `install ${what}`;
   return `${here.sudo}${installers[here.packages]} ${name}`;
+}
+
+/** The command that installs NVIDIA's driver here. */
+export function installDriver(here: Distribution): string {
+  if (here.os === 'Ubuntu') return `${here.sudo}ubuntu-drivers install`;
+  const command = installCommand(here, packageNames.nvidia_driver, "NVIDIA's driver");
+  if (here.packages === 'apt') return `${command}   (from Debian's non-free component)`;
+  return here.packages === 'dnf' ? `${command}   (from RPM Fusion)` : command;
 }
 
 /** The command that starts (or restarts) a service here. */

@@ -11,8 +11,10 @@ export type FixtureMachine = {
   files?: Record<string, string>;
   links?: Record<string, string>;
   devices?: Record<string, Opened>;
-  commands?: Record<string, Partial<ExecResult>>;
+  /** By name; a function where what is said depends on the arguments. */
+  commands?: Record<string, Said | ((args: string[]) => Said)>;
 };
+type Said = Partial<ExecResult>;
 
 export const debian: Distribution = {
   os: 'Debian GNU/Linux',
@@ -36,7 +38,10 @@ export function fixtureReader(machine: FixtureMachine): MachineReader {
     ],
     link: (path) => machine.links?.[path] ?? null,
     open: (path) => machine.devices?.[path] ?? 'missing',
-    run: async (command) => result(machine.commands?.[command] ?? { outcome: 'failed' }),
+    run: async (command, args) => {
+      const said = machine.commands?.[command] ?? { outcome: 'failed' };
+      return result(typeof said === 'function' ? said(args) : said);
+    },
   };
 }
 

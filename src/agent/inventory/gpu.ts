@@ -1,194 +1,117 @@
 /**
- * Why there is a GPU, or exactly why not.
+ * One look at a machine's GPUs: the bus and the kernel first, then the tools.
  *
- * Invariants: the PCI bus is believed before any tool; one finding for each cause, each with what
- * to do about it on this system; a tool that hangs or fails never reads as "no GPU".
+ * Invariants: looks and changes nothing; tools run out of process, each with a deadline; the short
+ * look asks only what changes from minute to minute and takes the rest from the last long one; on a
+ * machine without NVIDIA's cards next to nothing is run.
  */
-import { formatMemory } from '../../core/format.ts';
-import type { Finding } from '../../drivers/driver.ts';
-import type { Distribution, PackageNames } from './distribution.ts';
-import { installCommand } from './distribution.ts';
+import type { Engine } from '../../drivers/docker/engine.ts';
+import { type AmdLook, lookAtAmd } from './amd.ts';
+import type { Distribution } from './distribution.ts';
+import { type Containers, lookAtContainers, ourContainers } from './gpu-containers.ts';
+import type { GpuSnapshot, KnownGpu } from './gpu-snapshot.ts';
+import type { KernelLog } from './kernel-log.ts';
 import type { MachineReader } from './machine-reader.ts';
-import {
-  type NvidiaAnswer,
-  type NvidiaGpu,
-  nvidia_query,
-  nvidia_timeout_ms,
-  readNvidiaAnswer,
-} from './nvidia-smi.ts';
-import { listDisplays, type PciDisplay } from './pci.ts';
+import { readModule } from './nvidia-kernel.ts';
+import { askInstances, type MigInstance } from './nvidia-mig.ts';
+import { askPrograms, foreignPrograms } from './nvidia-programs.ts';
+import { askFields, askNvidia, type NvidiaAnswer, nvidia_timeout_ms } from './nvidia-smi.ts';
+import { type Bus, listDisplays } from './pci.ts';
 import { virtualMachine } from './virtual-machine.ts';
 
-export type GpuSnapshot = {
-  here: Distribution;
-  /** A noun phrase where this is a virtual machine. */
-  inside: string | null;
-  /** Devices on the PCI bus; null where the bus cannot be read. */
-  pci_devices: number | null;
-  displays: PciDisplay[];
-  /** The kernel has NVIDIA's driver loaded. */
-  driver_loaded: boolean;
-  /** Secure Boot is on: it refuses a driver module that nobody signed. */
+export type GpuFacts = {
+  /** Docker's engine, where there may be one. */
+  engine: Pick<Engine, 'version' | 'json'> | null;
+};
+
+/** What is kept from look to look. */
+export type Kept = {
+  known: KnownGpu[];
+  memory_bytes: number;
+  readKernelLog: (reader: MachineReader) => Promise<KernelLog>;
+};
+
+export type LongLook = {
+  fields: string[];
   secure_boot: boolean;
-  nvidia: NvidiaAnswer;
+  instances: MigInstance[] | null;
+  containers: Containers;
+  amd: AmdLook;
 };
 
-export type GpuReport = { gpus: NvidiaGpu[]; findings: Finding[] };
+const quiet: KernelLog = { unread: null, gpus: {} };
 
-const cpu_works = 'the CPU classes work without a GPU';
-
-export async function lookForGpus(reader: MachineReader, here: Distribution): Promise<GpuReport> {
-  const { devices, displays } = listDisplays(reader);
-  const [smi, mokutil] = await Promise.all([
-    reader.run('nvidia-smi', nvidia_query, nvidia_timeout_ms),
-    reader.run('mokutil', ['--sb-state'], nvidia_timeout_ms),
+/** `before`: the last long look, to make this a short one. */
+export async function lookAtGpus(
+  reader: MachineReader,
+  here: Distribution,
+  facts: GpuFacts,
+  kept: Kept,
+  before: LongLook | null,
+): Promise<{ snapshot: GpuSnapshot; long: LongLook }> {
+  const bus = listDisplays(reader);
+  const module = readModule(reader);
+  const cards = bus.displays.filter((one) => one.vendor === 'nvidia');
+  const fields = before?.fields ?? (await askFields(reader));
+  const [nvidia, log] = await Promise.all([
+    askNvidia(
+      reader,
+      fields,
+      cards.map((card) => card.address),
+    ),
+    cards.length > 0 || module !== null ? kept.readKernelLog(reader) : quiet,
   ]);
-  return judgeGpus({
-    here,
+  const [long, programs] = await Promise.all([
+    before ?? lookLong(reader, facts, fields, nvidia, bus, module !== null),
+    nvidia.rows.length > 0 ? askPrograms(reader) : null,
+  ]);
+  const ours = programs === null || programs.length === 0 ? [] : await ourContainers(facts.engine);
+  const snapshot: GpuSnapshot = {
+    ...{ here, bus, module, nvidia, log, known: kept.known, memory_bytes: kept.memory_bytes },
     inside: virtualMachine(reader.read),
-    pci_devices: devices,
-    displays,
-    driver_loaded: reader.read('/proc/driver/nvidia/version') !== null,
-    secure_boot: mokutil.stdout.includes('SecureBoot enabled'),
-    nvidia: readNvidiaAnswer(smi),
-  });
+    is_wsl: isWsl(reader),
+    board: boardOf(reader),
+    ...{ secure_boot: long.secure_boot, instances: long.instances, amd: long.amd },
+    containers: long.containers,
+    foreign: foreignPrograms(reader, programs ?? [], ours),
+  };
+  return { snapshot, long };
 }
 
-export function judgeGpus(seen: GpuSnapshot): GpuReport {
-  // Inside Windows or a container without /sys the bus shows nothing, and the tool still may.
-  if (seen.nvidia.kind === 'gpus') {
-    return { gpus: seen.nvidia.gpus, findings: seen.nvidia.gpus.map(working) };
-  }
-  const trouble = seen.nvidia;
-  const nvidia = seen.displays.filter((one) => one.vendor === 'nvidia');
-  const amd = seen.displays.filter((one) => one.vendor === 'amd');
-  const findings: Finding[] = [];
-  if (nvidia.length > 0) findings.push(broken(seen, trouble, nvidia));
-  if (amd.length > 0) {
-    findings.push(missing(`${addresses(amd)}: an AMD GPU, which is not supported yet`, cpu_works));
-  }
-  if (findings.length === 0) findings.push(noDevice(seen));
-  return { gpus: [], findings };
+async function lookLong(
+  reader: MachineReader,
+  facts: GpuFacts,
+  fields: string[],
+  nvidia: NvidiaAnswer,
+  bus: Bus,
+  is_loaded: boolean,
+): Promise<LongLook> {
+  const cards = bus.displays.filter((one) => one.vendor === 'nvidia');
+  const has_any = cards.length > 0 || nvidia.rows.length > 0;
+  const has_mig = nvidia.rows.some((row) => row.mig === 'enabled');
+  const [mokutil, instances, containers, amd] = await Promise.all([
+    cards.length > 0 && !is_loaded
+      ? reader.run('mokutil', ['--sb-state'], nvidia_timeout_ms)
+      : null,
+    has_mig ? askInstances(reader, nvidia.rows) : [],
+    has_any ? lookAtContainers(reader, facts.engine) : no_containers,
+    lookAtAmd(
+      reader,
+      bus.displays.filter((one) => one.vendor === 'amd'),
+    ),
+  ]);
+  const secure_boot = mokutil?.stdout.includes('SecureBoot enabled') === true;
+  return { fields, secure_boot, instances, containers, amd };
 }
 
-function working(gpu: NvidiaGpu): Finding {
-  const what = `${gpu.name} with ${formatMemory(gpu.memory_bytes)}`;
-  const message = `${what} works, but workloads cannot use it yet`;
-  return { check: 'gpu', status: 'warning', message, fix: cpu_works };
+const no_containers: Containers = { engine: null, toolkit: null, specs: [] };
+
+function isWsl(reader: Pick<MachineReader, 'read'>): boolean {
+  return /microsoft/i.test(reader.read('/proc/version') ?? '');
 }
 
-function noDevice(seen: GpuSnapshot): Finding {
-  if (seen.inside?.includes('WSL')) {
-    return missing(
-      `no NVIDIA GPU reaches ${seen.inside}`,
-      "install NVIDIA's driver in Windows, then: wsl --shutdown",
-    );
-  }
-  if (seen.pci_devices === null) {
-    return missing('no GPU: there is no PCI bus to be seen from here', cpu_works);
-  }
-  const intel = seen.displays.some((one) => one.vendor === 'intel');
-  const only = intel ? ' (its Intel graphics cannot run models)' : '';
-  const count = `none of the ${seen.pci_devices} devices on the PCI bus is an NVIDIA GPU${only}`;
-  if (seen.inside === null) return missing(`no GPU: ${count}`, `add an NVIDIA GPU; ${cpu_works}`);
-  return missing(
-    `no GPU: ${count}; this is ${seen.inside}, which sees only what its host passes through`,
-    `pass a GPU through to it on its host; ${cpu_works}`,
-  );
-}
-
-/** The card is there and does not work: from the kernel's side up to the tool's. */
-function broken(seen: GpuSnapshot, nvidia: Trouble, cards: PciDisplay[]): Finding {
-  const where = `an NVIDIA GPU is at ${addresses(cards)}`;
-  const { here } = seen;
-  if (cards.every((card) => card.driver === 'vfio-pci')) {
-    return missing(
-      `${where}, set aside for virtual machines (vfio-pci)`,
-      `to give it back to this system: ${here.sudo}driverctl unset-override ${cards[0]?.address}`,
-    );
-  }
-  if (cards.some((card) => card.driver === 'nouveau')) {
-    return missing(
-      `${where}, run by nouveau, which cannot compute`,
-      `${installDriver(here)}, then reboot`,
-    );
-  }
-  if (nvidia.kind === 'mismatch') {
-    return missing(
-      `${where}, but its driver was updated while the old one runs (version mismatch)`,
-      `${here.sudo}reboot`,
-    );
-  }
-  if (!seen.driver_loaded) {
-    const installed = nvidia.kind !== 'not_installed';
-    const signed = seen.secure_boot
-      ? ' (Secure Boot is on and refuses unsigned modules: sign it or switch that off)'
-      : '';
-    return missing(
-      installed
-        ? `${where}, but its driver is installed and not loaded${signed}`
-        : `${where}, but no NVIDIA driver is installed`,
-      installed
-        ? `${here.sudo}modprobe nvidia   (details: dmesg | grep -i nvidia)`
-        : installDriver(here),
-    );
-  }
-  return missing(
-    `${where} with its driver loaded, but ${complaint(nvidia)}`,
-    toolFix(nvidia, here),
-  );
-}
-
-type Trouble = Exclude<NvidiaAnswer, { kind: 'gpus' }>;
-
-function complaint(nvidia: Trouble): string {
-  switch (nvidia.kind) {
-    case 'not_installed':
-      return 'nvidia-smi or its library is not installed';
-    case 'timeout':
-      return `nvidia-smi did not answer within ${nvidia_timeout_ms / 1000} s`;
-    case 'no_driver':
-      return 'nvidia-smi cannot reach the driver';
-    case 'mismatch':
-      return 'driver and library versions differ';
-    case 'no_permission':
-      return 'this user may not open /dev/nvidia*';
-    case 'lost':
-      return 'it has fallen off the bus';
-    case 'no_devices':
-      return 'nvidia-smi finds no usable device';
-    case 'failed':
-      return `nvidia-smi failed: ${nvidia.text}`;
-  }
-}
-
-function toolFix(nvidia: Trouble, here: Distribution): string {
-  if (nvidia.kind === 'not_installed') return installDriver(here);
-  if (nvidia.kind === 'no_permission') return 'ls -l /dev/nvidia*, or run einsora as root';
-  if (nvidia.kind === 'timeout' || nvidia.kind === 'lost') return `${here.sudo}reboot`;
-  return `dmesg | grep -iE 'nvrm|nvidia', then ${here.sudo}reboot`;
-}
-
-const driver_packages: PackageNames = {
-  apt: 'nvidia-driver',
-  dnf: 'akmod-nvidia xorg-x11-drv-nvidia-cuda',
-  zypper: 'nvidia-open-driver-G06-signed-kmp-default nvidia-compute-utils-G06',
-  pacman: 'nvidia-open nvidia-utils',
-  apk: null,
-  brew: null,
-};
-
-function installDriver(here: Distribution): string {
-  if (here.os === 'Ubuntu') return `${here.sudo}ubuntu-drivers install`;
-  const command = installCommand(here, driver_packages, "NVIDIA's driver");
-  if (here.packages === 'apt') return `${command}   (from Debian's non-free component)`;
-  return here.packages === 'dnf' ? `${command}   (from RPM Fusion)` : command;
-}
-
-function addresses(cards: PciDisplay[]): string {
-  return cards.map((card) => card.address).join(', ');
-}
-
-function missing(message: string, fix: string): Finding {
-  return { check: 'gpu', status: 'missing', message, fix };
+/** Of boards with an NVIDIA GPU beside the processor, which is on no bus. */
+function boardOf(reader: Pick<MachineReader, 'read'>): string | null {
+  const name = (reader.read('/proc/device-tree/model') ?? '').replaceAll('\0', '').trim();
+  return /jetson|orin|xavier|nvidia/i.test(name) ? name.slice(0, 100) : null;
 }

@@ -6,6 +6,7 @@ import type { DriverProbe } from '../../drivers/driver.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { exec } from '../../lib/exec.ts';
 import { installCommand, packageNames, readDistribution } from './distribution.ts';
+import { createGpuWatch } from './gpu-watch.ts';
 import { amountFindings, takeInventory } from './inventory.ts';
 import { offeredAmounts } from './offer.ts';
 import { virtualMachine } from './virtual-machine.ts';
@@ -92,6 +93,7 @@ test('this very machine: a valid inventory that explains GPU, KVM and Docker', a
     folder: tmpdir(),
     offer: nothing_said,
     host_name: 'here',
+    gpus: createGpuWatch({ engine: null }),
   });
   assert.deepEqual(inventorySchema.parse(inventory), inventory);
   assert.ok(inventory.cpu_count >= 1 && inventory.memory_bytes > 2 ** 26);

@@ -17,7 +17,7 @@ import { type Capacity, readCapacity } from './capacity.ts';
 import { type Distribution, macDistribution, readDistribution } from './distribution.ts';
 import { lookForDocker } from './docker.ts';
 import { driverReport } from './driver-reports.ts';
-import { type GpuReport, lookForGpus } from './gpu.ts';
+import type { GpuReport, GpuWatch } from './gpu-watch.ts';
 import { judgeKvm, lookForKvm } from './kvm.ts';
 import { mac_sysctls, readMacCapacity } from './mac-capacity.ts';
 import { createMachineReader, type Exec, type MachineReader } from './machine-reader.ts';
@@ -31,6 +31,9 @@ export type InventoryParts = {
   folder: string;
   offer: Offer;
   host_name: string;
+  gpus: GpuWatch;
+  /** A person asks to look at everything anew. */
+  anew?: boolean;
 };
 
 const sysctl_timeout_ms = 5_000;
@@ -41,7 +44,12 @@ export async function takeInventory(parts: InventoryParts): Promise<Inventory> {
   const here = on_mac ? await askMac(reader) : lookAtLinux(reader);
   const uid = process.getuid?.() ?? 0;
   const [gpu, kvm, docker] = await Promise.all([
-    on_mac ? macGpus() : lookForGpus(reader, here.distribution),
+    on_mac
+      ? macGpus()
+      : parts.gpus.look(reader, here.distribution, {
+          anew: parts.anew ?? false,
+          memory_bytes: here.capacity.memory_bytes,
+        }),
     on_mac ? macKvm(here.distribution) : lookForKvm(reader, here.distribution, placeOf(parts)),
     lookForDocker(reader, here.distribution, { clock: parts.clock, home: homedir(), uid }),
   ]);

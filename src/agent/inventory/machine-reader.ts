@@ -30,12 +30,13 @@ export const tool_path =
 
 const output_limit_bytes = 256 * 1024;
 
-export function createMachineReader(exec: Exec): MachineReader {
+/** `root`: the folder in which the machine's files lie; tests hand over trees of their own. */
+export function createMachineReader(exec: Exec, root = ''): MachineReader {
   return {
-    read: (path) => attempt(() => readFileSync(path, 'utf8'), null),
-    list: (path) => attempt(() => readdirSync(path).sort(), []),
-    link: (path) => attempt(() => readlinkSync(path), null),
-    open: openDevice,
+    read: (path) => attempt(() => readFileSync(root + path, 'utf8'), null),
+    list: (path) => attempt(() => readdirSync(root + path).sort(), []),
+    link: (path) => attempt(() => readlinkSync(root + path), null),
+    open: (path) => openDevice(root + path),
     run: (command, args, timeout_ms) =>
       exec(command, args, { env: { PATH: tool_path }, timeout_ms, output_limit_bytes }),
   };

@@ -31,6 +31,8 @@ export type SyncHandler = {
   sync(machine_id: string, report: Report, signal: AbortSignal): Promise<SyncReply>;
   /** Until when each machine's agent said of its runs what the store has of them. */
   proofs(): MachineProof[];
+  /** Has a machine look at itself anew; false where its agent did not in time. */
+  lookAnew(machine_id: string): Promise<boolean>;
   /** Wakes held polls: something may have changed what machines should run. */
   wake(): void;
   close(): void;
@@ -63,7 +65,11 @@ type Session = {
   held: Signal;
   /** Number of its newest poll. */
   poll: number;
+  look: Look;
 };
+
+/** Looks that were asked for: the last that was wished, told to the agent, and done by it. */
+type Look = { asked: number; told: number; done: number; waiting: Set<Signal> };
 
 type Context = SyncDeps & {
   sessions: Map<string, Session>;
@@ -82,9 +88,13 @@ export function createSync(deps: SyncDeps): SyncHandler {
     sync: (machine_id, report, signal) => sync(context, machine_id, report, signal),
     wake: () => generations.change(),
     proofs: () => proofsOf(context),
+    lookAnew: (machine_id) => lookAnew(context, machine_id),
     close() {
       context.closed = true;
-      for (const session of sessions.values()) session.held.notify();
+      for (const { held, look } of sessions.values()) {
+        held.notify();
+        wakeAll(look);
+      }
     },
   };
 }
@@ -113,7 +123,8 @@ async function hello(
   // A repeat of the hello that began the session leaves it as it is.
   if (before !== undefined && before.agent_epoch >= greeted.agent_epoch) return greeted;
   const { agent_epoch } = greeted;
-  const parts = { sleep: createSleepGauge(), held: createSignal() };
+  const look = { asked: 0, told: 0, done: 0, waiting: new Set<Signal>() };
+  const parts = { sleep: createSleepGauge(), held: createSignal(), look };
   const begun = { seq: 0, applied: '', heard: null, poll: 0 };
   sessions.set(machine_id, { ...begun, ...parts, agent_epoch });
   before?.held.notify();
@@ -137,11 +148,42 @@ async function sync(
   session.seq = report.seq;
   context.presence.heard(machine_id);
   await applyReported(context, machine_id, session, report);
+  if ((report.looked ?? 0) > session.look.done) {
+    session.look.done = report.looked ?? 0;
+    wakeAll(session.look);
+  }
   await noteSleep(context, machine_id, session, report);
   if (report.models !== undefined && (await context.models?.apply(machine_id, report.models))) {
     context.generations.change();
   }
   return holdUntilChanged(context, machine_id, session, report.have_generation, signal);
+}
+
+async function lookAnew(context: Context, machine_id: string): Promise<boolean> {
+  const { sessions, clock } = context;
+  const session = sessions.get(machine_id);
+  if (session === undefined) return false;
+  const { look, held } = session;
+  look.asked += 1;
+  const wanted = look.asked;
+  held.notify();
+  const deadline = clock.monotonic() + limits.machine_look_ms;
+  const news = createSignal();
+  look.waiting.add(news);
+  try {
+    while (look.done < wanted) {
+      const left = deadline - clock.monotonic();
+      if (left <= 0 || context.closed || sessions.get(machine_id) !== session) return false;
+      await news.wait(clock, left);
+    }
+    return true;
+  } finally {
+    look.waiting.delete(news);
+  }
+}
+
+function wakeAll(look: Look): void {
+  for (const news of look.waiting) news.notify();
 }
 
 /** A report for another store, or for another copy of this one, is none for us. */
@@ -240,11 +282,20 @@ async function holdUntilChanged(
     if (generation === undefined) return { outcome: 'hello_again' };
     const left = deadline - clock.monotonic();
     const is_over = left <= 0 || signal.aborted || context.closed || session.poll !== poll;
-    if (is_over || generation !== have_generation) {
-      return answer(context, machine_id, generation, have_generation);
+    const is_asked = session.look.asked > session.look.told;
+    if (is_over || is_asked || generation !== have_generation) {
+      const reply = await answer(context, machine_id, generation, have_generation);
+      return withLook(session.look, reply);
     }
     await session.held.wait(clock, left, signal);
   }
+}
+
+/** Told again until it is done: an answer may be lost. */
+function withLook(look: Look, reply: SyncReply): SyncReply {
+  if (reply.outcome !== 'accepted' || look.done >= look.asked) return reply;
+  look.told = look.asked;
+  return { ...reply, look: look.asked };
 }
 
 async function answer(
