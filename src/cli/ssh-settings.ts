@@ -1,6 +1,6 @@
 /**
- * How OpenSSH's client reaches a workload: by this program as its ProxyCommand, and with the host key
- * that the control plane told us, pinned in a file of our own (ADR-0047).
+ * How OpenSSH's client reaches a workload: by this program as its ProxyCommand, and with the host
+ * key that the control plane told us, pinned in a file of our own (ADR-0047).
  *
  * Invariants: nothing of it depends on what the user's own files say; every path stands whole, and
  * quoted for who reads it: the shell that runs a ProxyCommand, or OpenSSH's own parser.

@@ -1,6 +1,6 @@
 /**
- * `einsora ssh` and plain OpenSSH through the control plane: the command line, its ProxyCommand, the
- * upgrade, the server, with a folder of this machine in place of a run.
+ * `einsora ssh` and plain OpenSSH through the control plane: the command line, its ProxyCommand,
+ * the upgrade, the server, with a folder of this machine in place of a run.
  */
 import assert from 'node:assert/strict';
 import {

@@ -2,12 +2,11 @@
  * Open files and folders of an SFTP session, over files that are only read and written as streams.
  *
  * Invariants: a file that is written takes the place of the old one when its handle is closed, and
- * not before: cut off, the old one stays. Reading anywhere is possible, and fast from front to back;
- * writing goes from front to back, and what a client skips is as the old file has it.
+ * not before: cut off, the old one stays. Reading anywhere is possible, and fast from front to
+ * back; writing goes from front to back, and what a client skips is as the old file has it.
  */
 import { PassThrough, type Readable, type Writable } from 'node:stream';
 import type { FileFacts, RunFiles } from '../../lib/session.ts';
-import { Malformed } from './sftp-wire.ts';
 
 /** Something that SFTP could say and we do not do. */
 export class Unsupported extends Error {}
@@ -122,8 +121,7 @@ export function writeHandle(
       await put(data);
     },
     setSize(size) {
-      if (size < at) throw new Unsupported('what is written cannot be cut off again');
-      if (size - Math.max(at, old_size) > gap_bytes) throw new Malformed('so long a file');
+      checkSize(size, at, Math.max(at, old_size));
       wanted_size = size;
     },
     async close() {
@@ -140,6 +138,11 @@ export function writeHandle(
     },
     abandon: () => void content.destroy(new Error('the session ended')),
   };
+}
+
+function checkSize(size: number, written: number, length: number): void {
+  if (size < written) throw new Unsupported('what is written cannot be cut off again');
+  if (size - length > gap_bytes) throw new Unsupported('that is too far beyond its end');
 }
 
 /** Nothing that nobody sent is written beyond so much. */

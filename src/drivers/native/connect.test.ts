@@ -129,11 +129,15 @@ test('a run that is not here, and a port that nobody opened, are refused', real,
 });
 
 test("the kernel's table of sockets is read: listening ones, by port, with their inode", () => {
-  const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 52345 1 0000
-   1: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000  1000        0 52346 1 0000
-   2: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11111 1 0000
-`;
+  const row = (local: string, state: string, inode: number) =>
+    `   0: ${local} 00000000:0000 ${state} 00000000:00000000 00:00000000 00000000  0 0 ${inode} 1`;
+  const table = [
+    '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid',
+    row('0100007F:1F90', '0A', 52345),
+    row('0100007F:1F90', '01', 52346),
+    row('00000000:0050', '0A', 11111),
+    '',
+  ].join('\n');
   assert.deepEqual(parseListeners(table, 8080), [{ address: '0100007F', inode: '52345' }]);
   assert.deepEqual(parseListeners(table, 80), [{ address: '00000000', inode: '11111' }]);
   assert.deepEqual(parseListeners(table, 1), []);
