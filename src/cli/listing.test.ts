@@ -138,7 +138,7 @@ test('machines shows what is free, and what cannot run there and why', async () 
   assert.equal(stderr, 'box1: docker cannot run: no Docker here\n');
 });
 
-test('catalog shows models and classes', async () => {
+test('catalog shows models, images and classes', async () => {
   api.catalog = {
     classes: [
       {
@@ -148,6 +148,18 @@ test('catalog shows models and classes', async () => {
         cpu_millis: 1000,
         memory_bytes: 2 * gib,
         machines: ['box1'],
+      },
+    ],
+    images: [
+      {
+        name: 'jupyter',
+        title: 'JupyterLab',
+        kinds: ['notebook'],
+        runtimes: [
+          { accelerator: 'cpu', form: 'native', reference: null },
+          { accelerator: 'cpu', form: 'container', reference: 'localhost/einsora/jupyter:1' },
+        ],
+        machines: [],
       },
     ],
     models: [
@@ -166,6 +178,10 @@ test('catalog shows models and classes', async () => {
   };
   const { stdout } = await runCli(['catalog'], api);
   assert.match(stdout, /smollm2-135m {2}98\.4 MB {2}135M Q4_1 {3}2048 {5}cpu-1c-2g/);
+  assert.match(
+    stdout,
+    /jupyter {2}notebook {2}cpu {6}native, container {2}no machine {2}JupyterLab/,
+  );
   assert.match(stdout, /cpu-1c-2g {2}cpu {10}native {4}1 {4}2 GiB {3}box1/);
 });
 

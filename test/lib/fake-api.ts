@@ -87,7 +87,7 @@ export async function openFakeApi(): Promise<FakeApi> {
     reset_paths: [],
     models: { files: [], script: [] },
     machines: { items: [] },
-    catalog: { classes: [], models: [] },
+    catalog: { classes: [], images: [], models: [] },
     chat: (_, response) => response.writeHead(500).end(),
     async close() {
       for (const socket of sockets) socket.destroy();
