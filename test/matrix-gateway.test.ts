@@ -8,6 +8,7 @@ import { gatewayRoutes } from '../src/contract/routes.ts';
 import { createTargets } from '../src/controlplane/targets.ts';
 import { makeToken } from '../src/core/token.ts';
 import { createGateway } from '../src/gateway/gateway.ts';
+import { digest } from '../src/lib/secret.ts';
 import { ask } from './lib/rig.ts';
 import { type RigServer, serveRig } from './lib/rig-server.ts';
 import { createWorld, type Headers, type Place, type World } from './matrix/world.ts';
@@ -117,6 +118,78 @@ test('a key opens its own endpoint; any other, of its tenant or not, looks like 
       assert.equal(String(told.message).replace(name, none), missing.message);
     }
   }
+});
+
+/** A notebook of a place that runs (as far as the store knows), and the key of its run. */
+async function runKeyOf(place: Place): Promise<{ id: string; key: string }> {
+  const { rig, fresh, write } = world;
+  const { token } = place.people.member;
+  const body = { kind: 'notebook', name: fresh() };
+  const { id } = (await ask(rig, 'POST', '/v1/workloads', { token, body })).body;
+  await write("update workloads set state = 'running', run_epoch = 1 where id = $1", [String(id)]);
+  await write(
+    `insert into runs (workload_id, replica, run_epoch, machine_id, driver, isolation, placed_class,
+       wanted, observed, created_at)
+     values ($1, 0, 1, $2, 'sim', 'weak', 'cpu', 'run', 'present', 0)`,
+    [String(id), rig.ids.machine_id],
+  );
+  const key = makeToken('ept_', rig.random.bytes(32));
+  const run = { workload_id: String(id), replica: 0, run_epoch: 1 };
+  await rig.store.transact('keepRunKey', { ...run, hash: digest(key), now: 0 });
+  return { id: String(id), key };
+}
+
+test("the key of a notebook's run opens the endpoints of its tenant, and nothing else", async () => {
+  const { rig, local, away, fresh } = world;
+  const { id, key } = await runKeyOf(local);
+  const own = await endpointOf(local);
+  const of_others = await endpointOf(away);
+  for (const { method, path } of gatewayRoutes) {
+    if (method === 'GET') {
+      const { status, text } = await call(method, path, bearer(key), '');
+      assert.equal(status, 200);
+      assert.ok(!text.includes(of_others.name));
+      continue;
+    }
+    const told = await call(method, path, bearer(key), own.name);
+    assert.deepEqual([told.status, told.code], [503, 'not_ready'], path);
+    const none = fresh();
+    const missing = await call(method, path, bearer(key), none);
+    for (const name of [
+      of_others.name,
+      (
+        await ask(rig, 'GET', `/v1/workloads/${id}`, {
+          token: local.people.member.token,
+        })
+      ).body.name as string,
+    ]) {
+      const other = await call(method, path, bearer(key), name);
+      assert.deepEqual([other.status, other.code], [404, 'model_not_found']);
+      assert.equal(String(other.message).replace(name, none), missing.message);
+    }
+  }
+  for (const path of ['/v1/workloads', `/v1/workloads/${id}`, '/v1/secrets', '/v1/machines']) {
+    assert.equal((await ask(rig, 'GET', path, { token: key })).status, 401, path);
+  }
+  const listed = await ask(rig, 'GET', `/v1/workloads/${id}/keys`, local.people.member);
+  assert.deepEqual(listed.body.items, []);
+});
+
+test("the key of a run ends with a wish to stop it, with its maker's role, and with the run", async () => {
+  const { rig, local, write } = world;
+  const status = async (key: string) => (await call('GET', '/v1/models', bearer(key), '')).status;
+  const stopped = await runKeyOf(local);
+  const { member, viewer } = local.people;
+  assert.equal(await status(stopped.key), 200);
+  const stop = await ask(rig, 'POST', `/v1/workloads/${stopped.id}/stop`, member);
+  assert.equal(stop.status, 202, stop.text);
+  assert.equal(await status(stopped.key), 401);
+  const ended = await runKeyOf(local);
+  await write('update runs set ended_at = 1 where workload_id = $1', [ended.id]);
+  assert.equal(await status(ended.key), 401);
+  const of_viewer = await runKeyOf(local);
+  await write('update workloads set creator_id = $1 where id = $2', [viewer.user_id, of_viewer.id]);
+  assert.equal(await status(of_viewer.key), 401);
 });
 
 test('a key stops with the user who made it, and with its tenant', async () => {
