@@ -32,7 +32,7 @@ export type TestImage = {
   changes?: string[];
 };
 
-const recipe = 3;
+const recipe = 4;
 
 /** The image's name, once the engine has it. */
 export async function testImage(engine: Engine, name: string, image: TestImage): Promise<string> {
@@ -101,6 +101,9 @@ async function fillSmall(root: string, busybox: string): Promise<void> {
   for (const name of listed.stdout.trim().split('\n')) {
     if (name !== 'busybox') symlinkSync('busybox', join(root, 'bin', name));
   }
+  // Debian's busybox lacks it, and every real system has it.
+  const printenv = '#!/bin/sh\nenv | sed -n "s/^$1=//p"\n';
+  writeFileSync(join(root, 'bin/printenv'), printenv, { mode: 0o755 });
   const users = ['root:x:0:0:root:/root:/bin/sh', 'user:x:1000:1000::/home:/bin/sh', ''];
   writeFileSync(join(root, 'etc/passwd'), users.join('\n'));
   writeFileSync(join(root, 'etc/group'), 'root:x:0:\nuser:x:1000:\n');

@@ -14,7 +14,7 @@ import type { Random } from '../../lib/random.ts';
 import type { ExecAsk, ExecSession } from '../../lib/session.ts';
 import { DriverError } from '../driver.ts';
 import type { Container } from './container.ts';
-import type { Engine } from './engine.ts';
+import { type Engine, isOlder } from './engine.ts';
 import { driverError, oneLine } from './engine-error.ts';
 import { splitFrames } from './frames.ts';
 import { markedPids, seesProcesses, signalPid } from './processes.ts';
@@ -25,6 +25,8 @@ export type ExecDeps = { engine: Engine; clock: Clock; random: Random };
 const marker = 'EINSORA_EXEC';
 const shell = ['/bin/sh', '-c', 'command -v bash >/dev/null && exec bash -l; exec sh -l'];
 const default_terminal = 'xterm-256color';
+/** From here on the engine takes a terminal's size at the start. */
+const sized_api = '1.42';
 const begin_patience_ms = 20_000;
 const end_patience_ms = 10_000;
 const kill_rounds = 20;
@@ -42,15 +44,13 @@ export async function openExec(
     driverError('exec_failed', { name: 'it', why }, cause);
   if (signal.aborted) throw refuse('it was called off');
   try {
-    const id = await createExec(deps.engine, container.id, ask, token);
-    const has_terminal = ask.terminal !== null;
-    const json = { Detach: false, Tty: has_terminal };
-    const socket = await deps.engine.hijack({ method: 'POST', path: `/exec/${id}/start`, json });
-    // Errors come again as an end; without a listener they would end this program.
-    socket.on('error', () => {});
-    const begun = await untilBegun(deps, id);
-    if (begun.pid === 0) throw refuse(await whyNot(socket, ask, has_terminal));
-    const session = sessionOf(deps, { id, container, token, ask, socket });
+    let found: Begun | string = '';
+    for (const Cmd of await commandsFor(deps.engine, ask)) {
+      found = await begin(deps, container, ask, token, Cmd);
+      if (typeof found !== 'string') break;
+    }
+    if (typeof found === 'string') throw refuse(found);
+    const session = sessionOf(deps, { ...found, container, token, ask });
     if (signal.aborted) session.kill();
     else signal.addEventListener('abort', () => session.kill(), { once: true });
     return session;
@@ -60,11 +60,44 @@ export async function openExec(
   }
 }
 
+/**
+ * How it is begun: an engine that takes no size at the start has a shell of the image set it, so
+ * that the program does not begin on a terminal without one; without a shell that has to do.
+ */
+async function commandsFor(engine: Engine, { argv, terminal }: ExecAsk): Promise<string[][]> {
+  const plain = argv.length === 0 ? shell : argv;
+  const { api } = await engine.version();
+  if (terminal === null || !isOlder(api, sized_api)) return [plain];
+  const size = `stty rows ${terminal.rows} cols ${terminal.columns} 2>/dev/null; exec "$@"`;
+  return [['/bin/sh', '-c', size, 'sh', ...plain], plain];
+}
+
+type Begun = { id: string; socket: Duplex };
+
+/** Why it could not, where it could not. */
+async function begin(
+  deps: ExecDeps,
+  container: Container,
+  ask: ExecAsk,
+  token: string,
+  Cmd: string[],
+): Promise<Begun | string> {
+  const id = await createExec(deps.engine, container.id, ask, token, Cmd);
+  const has_terminal = ask.terminal !== null;
+  const json = { Detach: false, Tty: has_terminal };
+  const socket = await deps.engine.hijack({ method: 'POST', path: `/exec/${id}/start`, json });
+  // Errors come again as an end; without a listener they would end this program.
+  socket.on('error', () => {});
+  const begun = await untilBegun(deps, id);
+  return begun.pid === 0 ? whyNot(socket, ask, has_terminal) : { id, socket };
+}
+
 async function createExec(
   engine: Engine,
   container_id: string,
-  { argv, env, cwd, terminal }: ExecAsk,
+  { env, cwd, terminal }: ExecAsk,
   token: string,
+  Cmd: string[],
 ): Promise<string> {
   const given = terminal === null ? env : { TERM: default_terminal, ...env };
   const variables = { ...given, [marker]: token };
@@ -76,7 +109,9 @@ async function createExec(
       AttachStdout: true,
       AttachStderr: true,
       Tty: terminal !== null,
-      Cmd: argv.length === 0 ? shell : argv,
+      Cmd,
+      // An engine that is too old for it leaves it out.
+      ...(terminal === null ? {} : { ConsoleSize: [terminal.rows, terminal.columns] }),
       Env: Object.entries(variables).map(([name, value]) => `${name}=${value}`),
       ...(cwd === null ? {} : { WorkingDir: cwd }),
     },
@@ -151,7 +186,8 @@ function sessionOf(deps: ExecDeps, opened: Opened): ExecSession {
     .then(() => untilEnded(deps, id))
     .finally(() => socket.destroy());
   return {
-    stdin: inputOf(socket),
+    // What is typed after a change of size meets the new size.
+    stdin: inputOf(socket, () => sizing),
     stdout,
     stderr,
     resize,
@@ -169,9 +205,9 @@ function outputsOf(socket: Duplex, is_raw: boolean) {
 }
 
 /** Ending it closes the program's input, and leaves its output open. */
-function inputOf(socket: Duplex): Writable {
+function inputOf(socket: Duplex, ready: () => Promise<unknown>): Writable {
   const input = new Writable({
-    write: (chunk, _, done) => void socket.write(chunk, done),
+    write: (chunk, _, done) => void ready().then(() => socket.write(chunk, done)),
     final(done) {
       socket.end();
       done();

@@ -128,6 +128,8 @@ async function write(
   content: Readable,
   mode: number,
 ): Promise<void> {
+  // It may break off before anybody reads it: `feed` looks for that.
+  content.on('error', () => {});
   const token = `einsora-${Buffer.from(context.deps.random.bytes(8)).toString('hex')}`;
   const args = [path, token, (mode & 0o7777).toString(8)];
   try {
@@ -175,15 +177,16 @@ async function script(
 
 /** Gives it all of the input. A program that ended early took no more: its own errors say why. */
 async function feed({ stdin, exited }: ExecSession, input: Readable): Promise<void> {
-  let is_cut = false;
-  input.once('error', () => {
-    is_cut = true;
+  let has_ended = false;
+  exited.then(() => {
+    has_ended = true;
+    input.destroy();
   });
-  exited.then(() => input.destroy());
   try {
+    if (input.errored !== null) throw input.errored;
     await pipeline(input, stdin);
   } catch (error) {
-    if (is_cut) throw error;
+    if (input.errored !== null || (input.destroyed && !has_ended)) throw error;
     await exited;
   }
 }
