@@ -48,7 +48,7 @@ async function open() {
 
 async function notOpened(error) {
   if (error.code === 'sign_in_required') return location.replace(`/sign-in?next=${path}`);
-  if (error.code !== 'not_ready') {
+  if (error.code !== 'not_ready' && error.code !== 'idle_waking') {
     if (error.code === undefined)
       return say('The control plane does not answer. Start it with:', 'bin/einsora up');
     return say(error.message, error.fix);

@@ -42,6 +42,10 @@ export type SitesDeps = {
   watchRun(run: RunKey, ended: () => void): () => void;
   /** A workload's site was used. */
   touched(workload_id: string): void;
+  /** It is in use until the returned function is called. */
+  using?(workload_id: string): () => void;
+  /** Wakes it where it was stopped for being idle. */
+  wake?(workload_id: string, how: string): Promise<unknown>;
   /** With the port: browsers send a cookie to every port of a host. */
   cookieName(): string;
 };
@@ -135,6 +139,10 @@ async function serve(context: Context, to: Target, facts: SiteFacts): Promise<vo
     const { workload_id: workload, request_id } = facts;
     context.log.info({ workload, request_id, found: found.is }, 'a site was not opened');
   }
+  // Somebody looks for it: what only asks in the background (a page left open) does not wake it.
+  if (found.is === 'waiting' && found.row.state.startsWith('stop') && isNavigation(request)) {
+    await context.wake?.(facts.workload_id, 'somebody opened its page');
+  }
   sayWhy(to, facts, found);
 }
 
@@ -175,7 +183,9 @@ function carry(context: Context, to: Target, facts: SiteFacts, access: Access) {
     failed: (error) => tellFailed(context, to, access, error),
   });
   access.open.add(breakOff);
+  const unused = context.using?.(access.row.workload_id);
   response.once('close', () => {
+    unused?.();
     context.open_requests -= 1;
     access.open.delete(breakOff);
   });
@@ -216,7 +226,11 @@ async function shake(context: Context, { request, socket, head, facts }: Handsha
     },
   });
   access.open.add(breakOff);
-  socket.once('close', () => access.open.delete(breakOff));
+  const unused = context.using?.(access.row.workload_id);
+  socket.once('close', () => {
+    unused?.();
+    access.open.delete(breakOff);
+  });
 }
 
 type Way = Upstream & { authorization: string | null };

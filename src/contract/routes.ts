@@ -15,6 +15,7 @@ import { modelRoutes } from './routes/models.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { sshRoutes } from './routes/ssh.ts';
+import { statsRoutes } from './routes/stats.ts';
 import { tokenRoutes } from './routes/tokens.ts';
 import { usageRoutes } from './routes/usage.ts';
 import { invitationRoutes, tenantRoutes, userRoutes } from './routes/users.ts';
@@ -27,6 +28,7 @@ export const routes = {
   ...invitationRoutes,
   ...tokenRoutes,
   ...workloadRoutes,
+  ...statsRoutes,
   ...accessRoutes,
   ...sshRoutes,
   ...fileRoutes,

@@ -14,6 +14,11 @@ const variableName = z
   .max(limits.variable_name_chars)
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'letters, digits and underscores');
 
+/** Null: never. */
+export const idlePolicySchema = z
+  .strictObject({ after_ms: z.int().min(limits.least_idle_ms).max(limits.longest_idle_ms) })
+  .nullable();
+
 export const launchExtras = {
   image_id: z.string().min(1).max(255).optional().openapi({
     description: 'Of the catalog, or for notebooks and instances a reference of a registry.',
@@ -38,11 +43,7 @@ export const launchExtras = {
   ssh_public_key: z.string().min(1).max(limits.ssh_keys_chars).optional().openapi({
     description: 'Public keys in the form of OpenSSH, one a line.',
   }),
-  idle_policy: z
-    .strictObject({
-      after_ms: z.int().min(limits.least_idle_ms).max(limits.longest_idle_ms),
-    })
-    .nullable()
+  idle_policy: idlePolicySchema
     .optional()
     .openapi({ description: 'Stop it when nothing happened in it for so long; null: never.' }),
   cpu_millis: z.int().min(1).max(1_000_000).optional(),

@@ -6,6 +6,7 @@ import { z } from '@hono/zod-openapi';
 import { states } from '../core/states.ts';
 import { kinds } from '../core/workload.ts';
 import { limits } from './limits.ts';
+import { workloadUseSchema } from './stats.ts';
 import { launchExtras, shownExtras } from './workload-extras.ts';
 
 const namePattern = /^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/;
@@ -149,6 +150,8 @@ export const workloadSchema = z
     revision: z.number(),
     /** Where an OpenAI client points, for endpoints. */
     url: z.string().nullable(),
+    /** What its run uses; null where it has none that is ready. */
+    use: workloadUseSchema.nullable(),
   })
   .openapi('Workload');
 export type Workload = z.infer<typeof workloadSchema>;

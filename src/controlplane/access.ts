@@ -32,6 +32,10 @@ export type AccessDeps = {
   siteToken(run: RunKey): Secret;
   /** A workload was used, by whichever of these ways. */
   touched(workload_id: string): void;
+  /** It is in use until the returned function is called. */
+  using?(workload_id: string): () => void;
+  /** Wakes it where it was stopped for being idle. */
+  wake?(workload_id: string, how: string): Promise<unknown>;
   /** Of sessions; that of sites is named after it. */
   cookieName: () => string;
 };

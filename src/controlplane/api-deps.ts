@@ -15,7 +15,9 @@ import type { SignIns } from './auth/sign-ins.ts';
 import type { Live } from './live.ts';
 import type { MachineViews } from './machine-views.ts';
 import type { ModelSources } from './model-sources.ts';
+import type { Samples } from './samples.ts';
 import type { Secrets } from './secrets.ts';
+import type { Waker } from './waker.ts';
 import type { ViewDeps } from './workload-views.ts';
 
 export type ApiDeps = ViewDeps & {
@@ -42,6 +44,8 @@ export type ApiDeps = ViewDeps & {
   wakeController: () => void;
   /** Something changed that agents should hear of now. */
   wakeAgents: () => void;
+  /** Has a machine look at itself anew; false where it did not in time. */
+  lookAnew: (machine_id: string) => Promise<boolean>;
   /** Size of a regular file on the control plane's machine (Solo), or null. */
   fileBytes: (path: string) => number | null;
   /** What hubs and servers say of models. */
@@ -49,4 +53,8 @@ export type ApiDeps = ViewDeps & {
   hub_url: string;
   /** What machines say of theirs. */
   modelSync: Pick<ModelSync, 'progressOf' | 'freeBytes'>;
+  /** What runs used in the last hour. */
+  samples: Pick<Samples, 'recent'>;
+  /** Wakes what was stopped for being idle. */
+  waker: Pick<Waker, 'wake'>;
 };

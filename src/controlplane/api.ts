@@ -41,6 +41,7 @@ import { modelRoutes } from './routes/models.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { sshRoutes } from './routes/ssh.ts';
+import { statsRoutes } from './routes/stats.ts';
 import { usageRoutes } from './routes/usage.ts';
 import { workloadRoutes } from './routes/workloads.ts';
 import { storeRefusal } from './store-refusal.ts';
@@ -94,6 +95,7 @@ export function createApi(deps: ApiDeps): Api {
   tokenRoutes(app, deps);
   sessionRoutes(app, deps);
   workloadRoutes(app, deps);
+  statsRoutes(app, deps);
   accessRoutes(app, deps);
   sshRoutes(app, deps);
   fileRoutes(app, deps);

@@ -37,6 +37,8 @@ export type SshDeps = {
   host_key: HostKey;
   /** A workload is in use. */
   touched(workload_id: string): void;
+  /** It is in use until the returned function is called. */
+  using?(workload_id: string): () => void;
 };
 
 export type Ssh = { handle: UpgradeHandler; close(): Promise<void> };
@@ -47,8 +49,10 @@ export function createSsh(deps: SshDeps): Ssh {
   async function handle(upgrade: Upgrade): Promise<void> {
     const { socket, head, principal, log, request_id, farewell } = upgrade;
     const { row, run, machine_id } = await findRun(deps, upgrade);
+    let unused = () => {};
     const signedIn = () => {
       deps.touched(row.id);
+      unused = deps.using?.(row.id) ?? unused;
       const noted = { workload_id: row.id, action: actionOf(deps, upgrade) };
       deps.store.transact('noteVisit', noted).catch((error) => {
         // Nobody goes in unseen.
@@ -68,7 +72,10 @@ export function createSsh(deps: SshDeps): Ssh {
     const unwatch = deps.runs.watch(run, () =>
       served.cut(`${row.name} was stopped, or begun anew`),
     );
-    void served.closed.then(unwatch);
+    void served.closed.then(() => {
+      unwatch();
+      unused();
+    });
   }
 
   return { handle, close: () => server.close() };

@@ -51,6 +51,7 @@ import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
 import { storeRefusal } from './store-refusal.ts';
 import { createTargets } from './targets.ts';
+import { openUse } from './use.ts';
 import { type Counted, countWrites } from './written.ts';
 
 export type SystemOptions = {
@@ -157,8 +158,14 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
   const cookieName = () => `einsora_session_${listening?.port ?? options.port}`;
   const models = openModels({ store, clock, log, secrets, places: options.sources });
+  const changed = () => {
+    controller.wake();
+    sync.wake();
+  };
+  const use = await openUse({ store, clock, log, changed });
+  const { samples, useOf, waker, lastUse } = use;
   const sync = createSync({
-    ...{ store, clock, log, presence, models: models.modelSync, written: changes.written },
+    ...{ store, clock, log, presence, models: models.modelSync, written: changes.written, samples },
     changed: () => controller.wake(),
     withSecrets: createRunSecrets({
       ...{ siteToken: runTokens.siteToken, reveal: secrets.reveal, log },
@@ -188,15 +195,15 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     allow_lan: options.allow_lan === true,
     gateway_port: () => listening?.port ?? options.port,
   });
-  const targets = createTargets(store);
+  const targets = createTargets(store, waker);
   const gateway = createGateway({
     ...targets,
     dial: (run, machine_id, port_name) => local.backend.dial(machine_id, run, port_name),
-    ...{ clock, log, region: 'local' },
+    ...{ clock, log, region: 'local', using: lastUse.hold },
   });
   const api = createApi({
     ...{ store, clock, random, presence, machines, queue, proofs, secrets, data_dir, fileBytes },
-    ...{ activity, revocations, live, ...models },
+    ...{ activity, revocations, live, ...models, samples, useOf, waker },
     signIns: createSignIns({ store, clock, random, pepper: proofs.pepper }),
     backend: local.backend,
     gateway_url: () => `${url()}/v1`,
@@ -205,6 +212,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     origin: url,
     wakeController: () => controller.wake(),
     wakeAgents: () => sync.wake(),
+    lookAnew: sync.lookAnew,
   });
   const access = openAccess({
     ...{ store, clock, random, log, changes, revocations, cookieName },
@@ -212,7 +220,9 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     siteToken: runTokens.siteToken,
     backend: local.backend,
     host_key,
-    touched: () => {},
+    touched: lastUse.touch,
+    using: lastUse.hold,
+    wake: waker.wake,
   });
   const sealing = activity.start();
   const chores = startChores({ store, clock, log, revocations });
@@ -225,7 +235,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     sync.close();
     await local.agent.stop();
     await controller.stop();
-    for (const chore of [...chores, sealing, accounting]) await chore.stop();
+    for (const chore of [...chores, sealing, accounting, use]) await chore.stop();
   }
   try {
     listening = await listen(options.port, { ...{ api, gateway, clock, random, log }, ...access });

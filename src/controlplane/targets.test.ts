@@ -8,6 +8,8 @@ import { addTenant, openTestStore } from '../../test/lib/rig.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { createTargets } from './targets.ts';
 
+const never = new AbortController().signal;
+
 test("a key is told the name of its own tenant's machine, of another's the class", async () => {
   const { store, close } = await openTestStore('memory');
   try {
@@ -18,14 +20,14 @@ test("a key is told the name of its own tenant's machine, of another's the class
     const { id, tenant_id, name } = await tale.workload();
     const key = { id: 'k', tenant_id, workload_id: id, expires_at: null, revoked_at: null };
     const targets = createTargets(store as unknown as EinsoraStore);
-    const own = await targets.findTarget(key, name);
+    const own = await targets.findTarget(key, name, never);
     assert.deepEqual(own.ok && [own.machine_name, own.placed_class], ['desk', 'cpu-1c-2g']);
     await addTenant(store, 'other', 'other');
     const text = "update machines set tenant_id = 'other'";
     await store.transact('write', { text, params: [] });
-    const theirs = await targets.findTarget(key, name);
+    const theirs = await targets.findTarget(key, name, never);
     assert.deepEqual(theirs.ok && [theirs.machine_name, theirs.placed_class], [null, 'cpu-1c-2g']);
-    assert.equal((await targets.findTarget(key, 'another')).ok, false);
+    assert.equal((await targets.findTarget(key, 'another', never)).ok, false);
   } finally {
     await close();
   }

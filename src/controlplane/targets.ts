@@ -2,6 +2,8 @@
  * Where a gateway request leads: keys and endpoints, read from the store for the gateway. A key of
  * an endpoint opens that one; a key of a run all of its tenant (ADR-0051).
  */
+
+import { sentenceOf } from '../core/reasons.ts';
 import type { GatewayKey } from '../gateway/key.ts';
 import type { GatewayTarget } from '../gateway/target.ts';
 import {
@@ -13,10 +15,12 @@ import {
 } from '../store/keys.ts';
 import { findRunKey } from '../store/run-keys.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
+import type { Waker } from './waker.ts';
 
 const listed_models = 500;
 
-export function createTargets(store: EinsoraStore) {
+/** Without a waker what is idle stays so. */
+export function createTargets(store: EinsoraStore, waker: Waker | null = null) {
   return {
     async findKey(hash: string): Promise<GatewayKey | null> {
       const key = await store.read(findKey, { hash });
@@ -28,33 +32,20 @@ export function createTargets(store: EinsoraStore) {
       return { id: workload_id, tenant_id, workload_id: null, expires_at: null, revoked_at: null };
     },
 
-    async findTarget(key: GatewayKey, model: string): Promise<GatewayTarget> {
+    async findTarget(key: GatewayKey, model: string, signal: AbortSignal): Promise<GatewayTarget> {
       const row = await rowOf(store, key, model);
       if (row === undefined || row.name !== model)
         return { ok: false, code: 'not_found', details: { name: model } };
-      const details = { name: row.name, state: row.state };
-      if (row.state === 'stopped' || row.state === 'stopping') {
-        return { ok: false, code: 'endpoint_stopped', details };
-      }
-      if (row.state === 'failed') return { ok: false, code: 'endpoint_failed', details };
-      const { replica, run_epoch, machine_id } = row;
-      if (
-        row.state !== 'running' ||
-        replica === null ||
-        run_epoch === null ||
-        machine_id === null
-      ) {
-        return { ok: false, code: 'not_ready', details };
-      }
-      return {
-        ok: true,
-        run: { workload_id: row.workload_id, replica, run_epoch },
-        machine_id,
-        // Of another tenant's machine a key is told the class, not the name.
-        machine_name: row.machine_tenant_id === key.tenant_id ? row.machine_name : null,
-        placed_class: row.placed_class ?? '',
-        name: row.name,
-      };
+      const found = targetOf(row, key);
+      if (found.ok || waker === null) return found;
+      const refused = isIdle(row) ? await wake(waker, row) : null;
+      if (refused !== null) return refused;
+      if (!waker.isWaking(row.workload_id)) return found;
+      await waker.settled(row.workload_id, signal);
+      const after = await rowOf(store, key, model);
+      const woken = after === undefined ? found : targetOf(after, key);
+      const is_waiting = !woken.ok && woken.code === 'not_ready';
+      return is_waiting ? { ...woken, code: 'endpoint_waking' } : woken;
     },
 
     async listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]> {
@@ -65,6 +56,43 @@ export function createTargets(store: EinsoraStore) {
           : await store.read(findTarget, { workload_id });
       return [rows ?? []].flat().map(({ name, created_at }) => ({ id: name, created_at }));
     },
+  };
+}
+
+/** Stopped for being idle, and for nothing else. */
+function isIdle({ state, intent, park_cause }: TargetRow): boolean {
+  const is_down = state === 'stopped' || state === 'stopping';
+  return is_down && intent === 'running' && park_cause === 'idle';
+}
+
+/** Why it cannot be woken; null where it is on its way. */
+async function wake(waker: Waker, row: TargetRow): Promise<GatewayTarget | null> {
+  const woken = await waker.wake(row.workload_id, 'a request came');
+  if (woken.outcome !== 'quota_exceeded') return null;
+  const why = sentenceOf('quota_exceeded', woken.details);
+  const details = { name: row.name, state: row.state, why };
+  return { ok: false, code: 'endpoint_waking', details };
+}
+
+function targetOf(row: TargetRow, key: GatewayKey): GatewayTarget {
+  const details = { name: row.name, state: row.state };
+  const starts_again = row.state === 'stopping' && row.intent === 'running';
+  if ((row.state === 'stopped' || row.state === 'stopping') && !starts_again) {
+    return { ok: false, code: 'endpoint_stopped', details };
+  }
+  if (row.state === 'failed') return { ok: false, code: 'endpoint_failed', details };
+  const { replica, run_epoch, machine_id } = row;
+  if (row.state !== 'running' || replica === null || run_epoch === null || machine_id === null) {
+    return { ok: false, code: 'not_ready', details };
+  }
+  return {
+    ok: true,
+    run: { workload_id: row.workload_id, replica, run_epoch },
+    machine_id,
+    // Of another tenant's machine a key is told the class, not the name.
+    machine_name: row.machine_tenant_id === key.tenant_id ? row.machine_name : null,
+    placed_class: row.placed_class ?? '',
+    name: row.name,
   };
 }
 

@@ -24,6 +24,7 @@ import { currentRuns } from '../store/workloads.ts';
 import type { QueueView } from './queue-view.ts';
 import { shownSpec } from './request-extras.ts';
 import type { SpecResult } from './request-spec.ts';
+import type { UseView } from './use-view.ts';
 
 export type ViewDeps = {
   store: EinsoraStore;
@@ -31,6 +32,8 @@ export type ViewDeps = {
   queue: Pick<QueueView, 'place' | 'reason'>;
   /** Where an OpenAI client points. */
   gateway_url: () => string;
+  /** What a workload's run uses. */
+  useOf: UseView;
 };
 
 /** Who asks: of them the name is known without looking. */
@@ -78,6 +81,7 @@ export async function workloadViews(
       state_since: row.state_since,
       revision: row.revision,
       url: row.kind === 'endpoint' ? deps.gateway_url() : null,
+      use: deps.useOf(row, run),
     });
   }
   return views;

@@ -24,8 +24,13 @@ import { type GatewayTarget, refusalOfTarget, servedBy } from './target.ts';
 export type GatewayOptions = {
   /** The stored key of a digest (`lib/secret`), usable or not. */
   findKey(key_digest: string): Promise<GatewayKey | null>;
-  /** Where a model's name leads for this key. */
-  findTarget(key: GatewayKey, model: string): Promise<GatewayTarget>;
+  /**
+   * Where a model's name leads for this key; one that is being woken is waited for, at the latest
+   * until the signal.
+   */
+  findTarget(key: GatewayKey, model: string, signal: AbortSignal): Promise<GatewayTarget>;
+  /** An endpoint is in use until the returned function is called. */
+  using?(workload_id: string): () => void;
   /** The endpoints this key may use; `created_at` in milliseconds since 1970. */
   listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]>;
   dial: Dial;
@@ -70,7 +75,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     const read = await readQuestion(request, exchange.stop.signal, exchange.idle);
     if (!read.ok) return refuse(exchange, read.refusal);
     const question = read.value;
-    const target = await options.findTarget(key, question.model);
+    const target = await options.findTarget(key, question.model, exchange.stop.signal);
     if (!target.ok) {
       return refuse(exchange, refusalOfTarget(target.code, target.details, question.model));
     }
@@ -80,11 +85,10 @@ export function createGateway(options: GatewayOptions): Gateway {
     }
     const body = bodyForEngine(question, target.name);
     if (!body.ok) return refuse(exchange, body.refusal);
-    await answerFromEngine(exchange, connections.of(target.run, target.machine_id), {
-      path,
-      body: body.value,
-      stream: question.stream,
-    });
+    const engine = connections.of(target.run, target.machine_id);
+    const asked = { path, body: body.value, stream: question.stream };
+    const unused = options.using?.(target.run.workload_id);
+    await answerFromEngine(exchange, engine, asked).finally(unused);
   }
 
   return {

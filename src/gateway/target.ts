@@ -10,10 +10,16 @@ import type { Refusal } from './errors.ts';
 
 /**
  * not_found: none, or not for this key; not_ready: it waits, loads or is between two runs;
+ * endpoint_waking: it was stopped for being idle, and is started for this request;
  * endpoint_stopped: a person stopped it; endpoint_failed: it gave up. `details` may have `name`,
  * `state` and `why` (a sentence), all of which the client gets to read, save for not_found.
  */
-export type TargetProblem = 'not_found' | 'not_ready' | 'endpoint_stopped' | 'endpoint_failed';
+export type TargetProblem =
+  | 'not_found'
+  | 'not_ready'
+  | 'endpoint_waking'
+  | 'endpoint_stopped'
+  | 'endpoint_failed';
 
 export type GatewayTarget =
   | {
@@ -43,6 +49,10 @@ export function refusalOfTarget(code: TargetProblem, details: Details, model: st
       };
     case 'not_ready': {
       const message = `${name} is ${details.state ?? 'not ready'}.${why} Try again soon.`;
+      return { status: 503, message, code, retry_after_s: loading_retry_s };
+    }
+    case 'endpoint_waking': {
+      const message = `${name} was idle and is being woken: ${details.state}.${why} Try again soon.`;
       return { status: 503, message, code, retry_after_s: loading_retry_s };
     }
     case 'endpoint_stopped':

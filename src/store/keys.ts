@@ -107,6 +107,8 @@ export type TargetRow = Row & {
   workload_id: string;
   name: string;
   state: string;
+  intent: string;
+  park_cause: string;
   region: string | null;
   replica: number | null;
   run_epoch: number | null;
@@ -119,7 +121,8 @@ export type TargetRow = Row & {
 };
 
 const targets = `
-     select w.id as workload_id, w.name, w.state, w.created_at, r.replica, r.run_epoch,
+     select w.id as workload_id, w.name, w.state, w.intent, w.park_cause, w.created_at, r.replica,
+       r.run_epoch,
        r.machine_id, r.placed_class, m.name as machine_name,
        m.tenant_id as machine_tenant_id, m.region
      from workloads w

@@ -70,7 +70,7 @@ export const listSamples: Query<
 
 export type UseRow = Row & {
   workload_id: string;
-  used_at: number;
+  used_at: number | null;
   /** Of which run `idle_ms` tells: for so long it was seen to be unused. */
   run_epoch: number;
   idle_ms: number;

@@ -73,6 +73,7 @@ export function workload(changes: Partial<Workload> = {}): Workload {
     created_by: 'owner',
     state_since: now_ms - 180_000,
     revision: 1,
+    use: null,
     url: null,
     ...changes,
   };

@@ -30,6 +30,7 @@ import { createQueueView } from '../../src/controlplane/queue-view.ts';
 import type { RunWatch } from '../../src/controlplane/run-watch.ts';
 import { createSsh } from '../../src/controlplane/ssh.ts';
 import { createUpgrades, type Upgrades } from '../../src/controlplane/upgrades.ts';
+import { openUse, type Use } from '../../src/controlplane/use.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { makeToken } from '../../src/core/token.ts';
 import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
@@ -212,6 +213,8 @@ export type Rig = {
   log: Log;
   /** How often admission and agents were woken. */
   woken: { controller: number; agents: number };
+  /** From here on samples and uses count; it ends with the rig. */
+  startUse(): Promise<Use>;
   /** Starts the controller; it is stopped with the rig. */
   startController(): Controller;
   /** The operator's token. */
@@ -269,9 +272,11 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   const einsora = store as unknown as EinsoraStore;
   const shared = { store: einsora, clock, random, log, data_dir: folder };
   const { secrets, models } = await rigModels(shared, options.places);
+  let use: Use | null = null;
   const sync = createSync({
     ...{ store: einsora, clock, log, presence, models: models.modelSync },
     changed: wakeController,
+    samples: { take: async (...told) => use?.samples.take(...told) },
   });
   const shown = await rigViews(shared, presence);
   const { machines, queue, live } = shown;
@@ -288,6 +293,9 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     }),
     backend: idle_backend,
     gateway_url: () => 'http://localhost:4600/v1',
+    useOf: (...of) => use?.useOf(...of) ?? null,
+    samples: { recent: (...of) => use?.samples.recent(...of) ?? [] },
+    waker: { wake: async (...of) => use?.waker.wake(...of) ?? { outcome: 'not_idle' } },
     cookieName: () => 'einsora_session_4600',
     ssh_host_key: hostKeyLine(host_key),
     origin: () => 'http://localhost:4600',
@@ -295,6 +303,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
       woken.agents += 1;
       sync.wake();
     },
+    lookAnew: sync.lookAnew,
     fileBytes: () => null,
   };
   const { tenant_id } = ids;
@@ -311,6 +320,10 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     }),
     sites: no_sites,
     token: operator.token,
+    async startUse() {
+      use ??= await openUse({ store: einsora, clock, log, changed: wakeController });
+      return use;
+    },
     startController() {
       const placed = () => sync.wake();
       const parts = { store: einsora, clock, log, presence, machines, queue, uses };
@@ -320,6 +333,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     },
     async close() {
       await live.close();
+      await use?.stop();
       sync.close();
       for (const one of controllers) await one.stop();
       await opened.close();

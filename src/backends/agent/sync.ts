@@ -7,7 +7,14 @@
  * changes nothing writes nothing; one poll per machine is held, a newer one ends it.
  */
 import { limits } from '../../contract/limits.ts';
-import type { Hello, HelloReply, ObservedRun, Report, SyncReply } from '../../contract/sync.ts';
+import type {
+  Hello,
+  HelloReply,
+  ObservedRun,
+  Report,
+  RunSample,
+  SyncReply,
+} from '../../contract/sync.ts';
 import { desiredRuns } from '../../core/desired.ts';
 import { runName } from '../../core/run.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -49,6 +56,8 @@ export type SyncDeps = {
   changed: () => void;
   /** Models in the sync; without it there are none. */
   models?: ModelSync;
+  /** What runs use; without it nobody is told. */
+  samples?: { take(machine_id: string, mono_ms: number, samples: RunSample[]): Promise<void> };
   /** Adds to a run what only its machine is told; without it nothing is. */
   withSecrets?: WithSecrets;
 };
@@ -153,6 +162,9 @@ async function sync(
     wakeAll(session.look);
   }
   await noteSleep(context, machine_id, session, report);
+  if (report.samples !== undefined && report.mono_ms !== undefined) {
+    await context.samples?.take(machine_id, report.mono_ms, report.samples);
+  }
   if (report.models !== undefined && (await context.models?.apply(machine_id, report.models))) {
     context.generations.change();
   }

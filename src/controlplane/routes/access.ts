@@ -15,10 +15,17 @@ import { found } from './workloads.ts';
 
 export function accessRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.openSite, async (c) => {
-    const { id, name, kind, state } = await found(deps, c);
+    const row = await found(deps, c);
+    const { id, name, kind, state } = row;
     if (siteOf(kind as Kind) === null) throw new EinsoraError('no_site', { name, kind });
     const target = await deps.store.read(findTarget, { workload_id: id });
     const run_epoch = target?.run_epoch ?? null;
+    if (row.park_cause === 'idle' && row.intent === 'running') {
+      const { user_name } = c.get('principal');
+      const woken = await deps.waker.wake(id, `${user_name} opened its page`);
+      if (woken.outcome === 'quota_exceeded') throw new EinsoraError(woken.outcome, woken.details);
+      throw new EinsoraError('idle_waking', { name });
+    }
     if (state !== 'running' || run_epoch === null) {
       throw new EinsoraError('not_ready', { name, state });
     }

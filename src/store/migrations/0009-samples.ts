@@ -25,7 +25,7 @@ create index run_samples_oldest on run_samples (at);
 
 create table workload_uses (
   workload_id text primary key references workloads (id),
-  used_at bigint not null,
+  used_at bigint,
   run_epoch bigint not null,
   idle_ms bigint not null,
   seen_ms bigint
