@@ -10,10 +10,11 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../lib/clock.ts';
+import { killGroup, type Spawned } from '../../lib/exec.ts';
 import { isErrno } from '../../lib/files.ts';
 import { describeError } from '../../lib/log.ts';
 import { spawnOnPipes } from '../../lib/pipes.ts';
-import { spawnOnTerminal } from '../../lib/pty.ts';
+import { type OnTerminal, spawnOnTerminal } from '../../lib/pty.ts';
 import type { Random } from '../../lib/random.ts';
 import type { ExecAsk, ExecSession } from '../../lib/session.ts';
 import { toSession } from '../../lib/spawned-session.ts';
@@ -34,6 +35,7 @@ export type Inside = {
 const script = fileURLToPath(new URL('./enter.sh', import.meta.url));
 const kill_poll_ms = 20;
 const kill_patience_ms = 10_000;
+const dissolve_tries = 100;
 const argument_bytes = 128 * 1024;
 const default_path = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
@@ -50,13 +52,16 @@ export async function execInside(
   const tag = Buffer.from(random.bytes(8)).toString('hex');
   const place = placeFor(inside, target.group, tag);
   const environment = join(at.path, `.${tag}.env`);
-  const kill = () => void killAll(place.folder, clock);
-  signal.addEventListener('abort', kill, { once: true });
-  const ended = () => {
-    signal.removeEventListener('abort', kill);
+  const ended = async () => {
+    signal.removeEventListener('abort', killer.kill);
     rmSync(environment, { force: true });
-    dissolveInner(place.folder);
+    // What was killed takes the kernel a moment. A scope is systemd's to remove.
+    for (let tries = 0; label.group !== null && tries < dissolve_tries; tries += 1) {
+      if (dissolveInner(place.folder)) return;
+      await clock.sleep(kill_poll_ms);
+    }
   };
+  const killer = createKiller(place.folder, clock);
   try {
     writeFileSync(environment, assignments(target.pid, ask, label), { mode: 0o600, flag: 'wx' });
     const [command, ...before] = place.command;
@@ -66,16 +71,17 @@ export async function execInside(
       ...[...place.joins, '--', ...ask.argv],
     ];
     const where = { env: place.env, cwd: '/' };
-    if (ask.terminal === null) {
-      const piped = await spawnOnPipes(command, args, { ...where, folder: at.path, tag });
-      return toSession(piped, { clock, kill, ended });
-    }
-    const shown = spawnOnTerminal(command, args, {
-      ...{ ...where, size: ask.terminal, no_stdin: true },
-    });
-    return toSession(shown, { clock, kill, ended, resize: shown.resize });
+    const spawned =
+      ask.terminal === null
+        ? await spawnOnPipes(command, args, { ...where, folder: at.path, tag })
+        : spawnOnTerminal(command, args, { ...where, size: ask.terminal, no_stdin: true });
+    killer.of(spawned);
+    signal.addEventListener('abort', killer.kill, { once: true });
+    if (signal.aborted) killer.kill();
+    const resize = 'resize' in spawned ? { resize: (spawned as OnTerminal).resize } : {};
+    return toSession(spawned, { clock, kill: killer.kill, ended, ...resize });
   } catch (error) {
-    ended();
+    await ended();
     throw refuse(describeError(error), error);
   }
 }
@@ -163,15 +169,38 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Kills until nothing is left: what forks meanwhile is met in the next round. */
-async function killAll(folder: string, clock: Clock): Promise<void> {
-  const deadline = clock.monotonic() + kill_patience_ms;
-  while (existsSync(folder) && clock.monotonic() < deadline) {
-    const pids = folderPids(folder);
-    if (pids.length === 0) return;
-    for (const pid of pids) signalProcess(pid, 'SIGKILL');
-    await clock.sleep(kill_poll_ms);
+/**
+ * Kills what was started, with all that it started: it may not have joined its group yet, and may
+ * fork meanwhile, so that it is met again until it has ended and its group is empty.
+ */
+function createKiller(folder: string, clock: Clock) {
+  let started: Spawned | null = null;
+  let has_ended = false;
+  let is_killing = false;
+
+  async function killAll(): Promise<void> {
+    const deadline = clock.monotonic() + kill_patience_ms;
+    while (clock.monotonic() < deadline) {
+      const pids = existsSync(folder) ? folderPids(folder) : [];
+      if (has_ended && pids.length === 0) return;
+      for (const pid of pids) signalProcess(pid, 'SIGKILL');
+      if (started !== null && !has_ended) killGroup(started.pid, 'SIGKILL');
+      await clock.sleep(kill_poll_ms);
+    }
   }
+
+  return {
+    of(spawned: Spawned) {
+      started = spawned;
+      void spawned.exited.then(() => {
+        has_ended = true;
+      });
+    },
+    kill() {
+      if (!is_killing) void killAll();
+      is_killing = true;
+    },
+  };
 }
 
 function refuse(why: string, cause?: unknown) {

@@ -108,19 +108,20 @@ export function makeInner(group: Group, tag: string): { folder: string; joins: s
   return { folder, joins: [...foldersOf(group).filter((one) => one !== above), folder] };
 }
 
-/** What is left of a program beside a run belongs to the run from now on. */
-export function dissolveInner(folder: string): void {
-  for (let tries = 0; tries < 20; tries += 1) {
-    for (const pid of folderPids(folder)) {
-      try {
-        writeFileSync(join(dirname(folder), 'cgroup.procs'), String(pid));
-      } catch (error) {
-        // It is gone, or the run's group is.
-        if (!isErrno(error, 'ESRCH') && !isErrno(error, 'ENOENT')) throw error;
-      }
+/**
+ * What is left of a program beside a run belongs to the run from now on. False where something is
+ * still on its way out.
+ */
+export function dissolveInner(folder: string): boolean {
+  for (const pid of folderPids(folder)) {
+    try {
+      writeFileSync(join(dirname(folder), 'cgroup.procs'), String(pid));
+    } catch (error) {
+      // It is gone, or the run's group is.
+      if (!isErrno(error, 'ESRCH') && !isErrno(error, 'ENOENT')) throw error;
     }
-    if (removed(folder)) return;
   }
+  return removed(folder);
 }
 
 function removed(folder: string): boolean {
