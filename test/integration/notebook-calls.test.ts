@@ -12,6 +12,7 @@ import { createEngine } from '../../src/drivers/docker/engine.ts';
 import { connectToPort } from '../../src/drivers/native/socket.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
+import { commandLineOf, createCanaries } from '../lib/canary.ts';
 import { jupyterImage } from '../lib/docker-catalog.ts';
 import { jupyterClient } from '../lib/jupyter-client.ts';
 import { docker_socket, needs } from '../lib/parts.ts';
@@ -103,7 +104,7 @@ async function story(
 
     const key = keyOf(data_dir, id, 1);
     assert.equal(await statusOf(program, key), 200);
-    assertUnseen(data_dir, key);
+    await assertUnseen(program, key);
     assert.equal((await program.cli(['stop', 'lab'])).code, 0);
     assert.equal(await statusOf(program, key), 401, 'a stop ends it');
     assert.equal((await program.cli(['start', 'lab'], 120_000)).code, 0);
@@ -140,11 +141,28 @@ async function runCell(data_dir: string, folder: string, workload_id: string, ru
   return jupyterClient(() => connectToPort(sockets, 'web'), token).runCell(cell);
 }
 
-/** In no file of the program: the store has its hash. */
-function assertUnseen(data_dir: string, key: string): void {
-  const all = readdirSync(data_dir, { recursive: true, withFileTypes: true });
-  for (const one of all.filter((entry) => entry.isFile())) {
-    const path = join(one.parentPath, one.name);
-    assert.ok(!readFileSync(path, 'latin1').includes(key), `${path} has it`);
+/** In no file, no arguments of any process, and nothing that is shown: the store has its hash. */
+async function assertUnseen(program: Program, key: string): Promise<void> {
+  const canaries = createCanaries();
+  canaries.add('key of a run', key);
+  const shown = [];
+  for (const words of [
+    ['show', 'lab', '--json'],
+    ['export', 'lab'],
+    ['events', 'lab'],
+    ['logs', 'lab'],
+  ]) {
+    const { stdout, stderr } = await program.cli(words);
+    shown.push(...canaries.inText(words.join(' '), stdout + stderr));
   }
+  const { body } = await program.api<{ items: Workload[] }>('/v1/workloads');
+  for (const { id } of body.items) {
+    const keys = await program.api<{ items: unknown[] }>(`/v1/workloads/${id}/keys`);
+    shown.push(...canaries.inText('keys', JSON.stringify(keys.body)));
+  }
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  const lines = pids.flatMap((pid) =>
+    canaries.inText(`process ${pid}`, commandLineOf(Number(pid))),
+  );
+  assert.deepEqual([...shown, ...lines, ...canaries.inFiles(program.data_dir)], []);
 }

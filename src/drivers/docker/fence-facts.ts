@@ -5,8 +5,9 @@
  * what is well-formed, comes out, because it becomes the text of a ruleset.
  */
 import { readFileSync } from 'node:fs';
-import { isIPv4 } from 'node:net';
+import { BlockList, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { private_ranges } from './fence-rules.ts';
 
 /** A network so wide is a setting of a tunnel or a cloud, not a place of neighbours. */
 const widest_prefix = 8;
@@ -17,11 +18,24 @@ const files_read = {
   daemon: '/etc/docker/daemon.json',
 };
 
-/** The IPv4 networks that the machine's interfaces stand in, as `address/prefix`. */
+/**
+ * The IPv4 networks that the machine's interfaces stand in, as `address/prefix`; private ones, which
+ * come and go with every bridge of the engine, are left out: they are blocked as such.
+ */
 export function nearNetworks(interfaces = networkInterfaces()): string[] {
   const all = Object.values(interfaces).flatMap((one) => one ?? []);
   const cidrs = all.filter(({ family, internal }) => family === 'IPv4' && !internal);
-  return cidrs.flatMap(({ cidr }) => networkOf(cidr ?? '') ?? []);
+  const all_near = cidrs.flatMap(({ cidr }) => networkOf(cidr ?? '') ?? []);
+  return all_near.filter((network) => !isPrivate(network));
+}
+
+function isPrivate(network: string): boolean {
+  const ranges = new BlockList();
+  for (const range of private_ranges) {
+    const [address = '', prefix = ''] = range.split('/');
+    ranges.addSubnet(address, Number(prefix));
+  }
+  return ranges.check(network.split('/')[0] ?? '');
 }
 
 /** `192.0.2.7/24` gives `192.0.2.0/24`; null for what is too wide or no such thing. */

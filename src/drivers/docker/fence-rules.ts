@@ -44,11 +44,11 @@ const never = [
   '224.0.0.0/4',
   '240.0.0.0/4',
 ];
-const local = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'];
+export const private_ranges = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'];
 
 export function fenceRules(facts: FenceFacts): string {
   const { table, networks } = facts;
-  const blocked = [...never, ...(facts.allow_lan ? [] : [...local, ...facts.near])];
+  const blocked = [...never, ...(facts.allow_lan ? [] : [...private_ranges, ...facts.near])];
   return [
     // Named before it is deleted, so that it makes no difference whether it was there.
     `table inet ${table}`,

@@ -82,8 +82,8 @@ test('near are the networks of all interfaces but loopback and those too wide to
   });
   const found = nearNetworks({
     lo: [one('127.0.0.1/8', true)],
-    eth0: [one('192.0.2.77/24'), one('10.1.2.3/20')],
+    eth0: [one('192.0.2.77/24'), one('10.1.2.3/20'), one('203.0.113.5/20')],
     tun0: [one('5.6.7.8/0'), one('198.51.100.9/32')],
   });
-  assert.deepEqual(found, ['192.0.2.0/24', '10.1.0.0/20', '198.51.100.9/32']);
+  assert.deepEqual(found, ['192.0.2.0/24', '203.0.112.0/20', '198.51.100.9/32']);
 });
