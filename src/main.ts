@@ -13,6 +13,7 @@ import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
 import { addInside } from './cli/commands/inside.ts';
 import { addLaunch } from './cli/commands/launch.ts';
 import { addLogin } from './cli/commands/login.ts';
+import { addMachine } from './cli/commands/machine.ts';
 import { addModels } from './cli/commands/models.ts';
 import { addSecrets } from './cli/commands/secrets.ts';
 import { addSsh } from './cli/commands/ssh.ts';
@@ -86,6 +87,7 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addChanges(program, go);
   program.commandsGroup('Machines and models:');
   addPlace(program, go);
+  addMachine(program, go);
   addModels(program, go);
   program.commandsGroup('People:');
   addAccounts(program, go);

@@ -78,6 +78,8 @@ export function openClient(context: Context) {
     revokeKey: (workload: string, key_id: string) =>
       call<null>('DELETE', of(workload, `/keys/${encodeURIComponent(key_id)}`)),
     machines: async () => (await call<{ items: Machine[] }>('GET', '/v1/machines')).items,
+    refreshMachine: (machine: string) =>
+      call<Machine>('POST', `/v1/machines/${encodeURIComponent(machine)}/refresh`),
     catalog: () => call<Catalog>('GET', '/v1/catalog'),
     createSignInLink: () => call<{ url: string }>('POST', '/v1/sign-in-links'),
   };

@@ -61,7 +61,7 @@ function shortGpu({ model, memory_bytes, state, mig_mode }: GpuRecord): string {
   return facts === '' ? oneLine(model) : `${oneLine(model)} (${facts})`;
 }
 
-function onlineText(machine: Machine, now: number): string {
+export function onlineText(machine: Machine, now: number): string {
   if (machine.online) return 'online';
   const seen = machine.last_seen_at;
   return seen === null ? 'never heard of' : `not heard of: ${formatAgo(now - seen)}`;

@@ -26,4 +26,6 @@ export type LiveMachine = {
   name: string;
   online: boolean;
   last_seen_at: number | null;
+  /** Higher whenever it told something new of itself: its GPUs, its drivers, what it offers. */
+  revision: number;
 };

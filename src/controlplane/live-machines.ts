@@ -19,7 +19,7 @@ export type MachineWatch = {
 };
 
 type Deps = { store: EinsoraStore; presence: Presence; clock: Clock };
-type Known = Pick<LiveMachine, 'machine_id' | 'name'> & { hello_at: number | null };
+type Known = Pick<LiveMachine, 'machine_id' | 'name' | 'revision'> & { hello_at: number | null };
 
 const look_ms = 1000;
 /** Machines are added seldom; who is heard of is known without the store. */
@@ -37,7 +37,9 @@ export function createMachineWatch({ store, presence, clock }: Deps): MachineWat
     const machines: Known[] = [];
     for (let after = ''; ; after = machines.at(-1)?.machine_id ?? '') {
       const rows = await store.read(listMachines, { after, limit: page_rows, tenant_id });
-      for (const { id, name, hello_at } of rows) machines.push({ machine_id: id, name, hello_at });
+      for (const { id, name, hello_at, inventory_revision: revision } of rows) {
+        machines.push({ machine_id: id, name, hello_at, revision });
+      }
       if (rows.length < page_rows) break;
     }
     lists.set(tenant_id, { at: clock.monotonic(), machines });
@@ -57,12 +59,14 @@ export function createMachineWatch({ store, presence, clock }: Deps): MachineWat
       for (const tenant_id of tenants) {
         const before = told.get(tenant_id);
         const latest = new Map<string, LiveMachine>();
-        for (const { machine_id, name, hello_at } of await list(tenant_id)) {
+        for (const { machine_id, name, hello_at, revision } of await list(tenant_id)) {
           const last_seen_at = presence.lastHeardAt(machine_id) ?? hello_at;
-          const data = { machine_id, name, online: presence.isOnline(machine_id), last_seen_at };
+          const online = presence.isOnline(machine_id);
+          const data = { machine_id, name, online, last_seen_at, revision };
           latest.set(machine_id, data);
           const earlier = before?.get(machine_id);
-          const is_news = earlier?.online !== data.online || earlier.name !== name;
+          const is_news =
+            earlier?.online !== online || earlier.name !== name || earlier.revision !== revision;
           if (is_news) news.push({ tenant_id, data });
         }
         told.set(tenant_id, latest);

@@ -6,6 +6,7 @@
  */
 import type { Presence } from '../backends/agent/presence.ts';
 import { type Inventory, inventorySchema, type Machine } from '../contract/machines.ts';
+import { healthyAccelerators } from '../core/gpus.ts';
 import { type DriverName, driverIsolation } from '../core/trust.ts';
 import type { MachineDriver, MachineView } from '../core/workload.ts';
 import type { Slices } from '../lib/slices.ts';
@@ -117,7 +118,7 @@ function viewOf(
     sharing: row.sharing,
     online: presence.isOnline(row.id),
     last_seen_at: presence.lastHeardAt(row.id) ?? row.hello_at,
-    accelerators: inventory?.accelerators ?? [],
+    accelerators: inventory === null ? [] : healthyAccelerators(inventory),
     drivers,
     ...amountsOf(row),
     reserved: { cpu_millis: 0, memory_bytes: 0, disk_bytes: 0 },

@@ -80,6 +80,8 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
   showSsh: plain(),
   listEvents: workload(),
   readLogs: workload(),
+  readStats: workload(),
+  setIdlePolicy: workload({ body: { idle_policy: { after_ms: 3600_000 } } }),
   followEvents: plain(),
   createKey: workload({ body: {} }),
   listKeys: workload(),
@@ -100,5 +102,9 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
   validateModelFile: modelFile,
   removeModelFile: modelFile,
   listMachines: plain(),
+  refreshMachine: within(async (world, owner) => {
+    const machine = await machineOf(world, owner);
+    return { path: { machine }, object: machine };
+  }),
   showCatalog: plain(),
 };

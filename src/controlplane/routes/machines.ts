@@ -1,12 +1,15 @@
 /**
  * Machines and the catalog.
  */
+import { EinsoraError } from '../../contract/errors.ts';
+import { limits } from '../../contract/limits.ts';
 import type { Machine } from '../../contract/machines.ts';
 import { routes } from '../../contract/routes.ts';
 import { classes, modelMemoryBytes, models, smallestClass } from '../../core/catalog.ts';
 import { type ImageRuntime, images, runsForm } from '../../core/images.ts';
 import { type DriverName, driverIsolation } from '../../core/trust.ts';
 import type { Kind } from '../../core/workload.ts';
+import { findMachine } from '../../store/machines.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 
@@ -14,6 +17,28 @@ export function machineRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.listMachines, async (c) => {
     const { tenant_id } = c.get('principal');
     return c.json({ items: await deps.machines.list(tenant_id) }, 200);
+  });
+
+  app.openapi(routes.refreshMachine, async (c) => {
+    const { tenant_id } = c.get('principal');
+    const asked = c.req.valid('param').machine;
+    const id = await ownMachine(deps, tenant_id, asked);
+    if (id === null) {
+      throw new EinsoraError('not_found', { what: `machine ${asked}`, list: 'machines' });
+    }
+    const has_looked = await deps.lookAnew(id);
+    const machine = (await deps.machines.list(tenant_id)).find((one) => one.id === id);
+    if (machine === undefined) {
+      throw new EinsoraError('not_found', { what: `machine ${asked}`, list: 'machines' });
+    }
+    if (has_looked) return c.json(machine, 200);
+    const { name, online, last_seen_at } = machine;
+    if (online) {
+      const seconds = limits.machine_look_ms / 1000;
+      throw new EinsoraError('machine_silent', { machine: name, seconds });
+    }
+    const since = last_seen_at === null ? 'it was added' : new Date(last_seen_at).toISOString();
+    throw new EinsoraError('machine_offline', { machine: name, since });
   });
 
   app.openapi(routes.showCatalog, async (c) => {
@@ -49,6 +74,24 @@ export function machineRoutes(app: Api, deps: ApiDeps): void {
       200,
     );
   });
+}
+
+/** The id of a machine of this tenant, by id or name; null where there is none. */
+async function ownMachine(
+  { machines, store }: ApiDeps,
+  tenant_id: string,
+  asked: string,
+): Promise<string | null> {
+  const all = await machines.list(tenant_id);
+  const named = [
+    ...all.filter(({ id }) => id === asked),
+    ...all.filter(({ name }) => name === asked),
+  ];
+  for (const { id } of named) {
+    const row = await store.read(findMachine, { machine_id: id });
+    if (row?.tenant_id === tenant_id) return id;
+  }
+  return null;
 }
 
 /** Whether a driver of the machine is ready for one of the runtimes. Of others' nothing is known. */
