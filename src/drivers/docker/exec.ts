@@ -17,7 +17,7 @@ import type { Container } from './container.ts';
 import { type Engine, isOlder } from './engine.ts';
 import { driverError, oneLine } from './engine-error.ts';
 import { splitFrames } from './frames.ts';
-import { markedPids, seesProcesses, signalPid } from './processes.ts';
+import { isOfContainer, markedPids, seesProcesses, signalPid } from './processes.ts';
 
 export type ExecDeps = { engine: Engine; clock: Clock; random: Random };
 
@@ -29,7 +29,8 @@ const default_terminal = 'xterm-256color';
 const sized_api = '1.42';
 const begin_patience_ms = 20_000;
 const end_patience_ms = 10_000;
-const kill_rounds = 20;
+const kill_rounds = 200;
+const kill_poll_ms = 20;
 
 type State = { is_running: boolean; code: number | null; pid: number };
 
@@ -235,15 +236,21 @@ async function untilEnded({ engine, clock }: ExecDeps, id: string) {
   return { code: null, signal: null };
 }
 
-async function killAll({ engine, clock }: ExecDeps, { container, token }: Opened): Promise<void> {
+async function killAll(
+  { engine, clock }: ExecDeps,
+  { id, container, token }: Opened,
+): Promise<void> {
   const text = `${marker}=${token}`;
   try {
     if (!seesProcesses(await engine.version())) return await killInside(engine, container, text);
     for (let round = 0; round < kill_rounds; round += 1) {
-      const pids = markedPids(container.id, text);
-      if (pids.length === 0) return;
+      // While it is on its way into the container it has the variable not yet, and a pid already.
+      const { is_running, pid: first } = await readState(engine, id);
+      const pids = new Set(markedPids(container.id, text));
+      if (is_running && isOfContainer(first, container.id)) pids.add(first);
+      if (pids.size === 0 && !is_running) return;
       for (const pid of pids) signalPid(pid, 'SIGKILL');
-      await clock.sleep(10);
+      await clock.sleep(kill_poll_ms);
     }
   } catch {
     // The container is gone, or the engine: then so is it, or it goes with the run.
