@@ -1,9 +1,9 @@
 /**
  * `einsora cp`: files and folders into a workload and out of it.
  *
- * Invariants: bounded memory whatever the size; each file appears whole or not at all, on both
- * sides; permission bits are kept; what is neither file nor folder is said and left out; a name from
- * the workload never leads out of the folder that was asked for.
+ * Invariants: bounded memory whatever the size; each file appears whole or not at all, both ways;
+ * permission bits are kept; what is neither file nor folder is said and left out; a name from the
+ * workload never leads out of the folder that was asked for.
  */
 import { createReadStream, createWriteStream } from 'node:fs';
 import { chmod, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';

@@ -1,8 +1,8 @@
 /**
  * `einsora exec`: a program beside a run, as if it ran here.
  *
- * Invariants: its exit code is the program's, 128 and the signal's number where a signal ended it; a
- * connection that breaks is said and has a code of its own; the terminal is given back as it was,
+ * Invariants: its exit code is the program's, 128 and the signal's number where a signal ended it;
+ * a connection that breaks is said and has a code of its own; the terminal is given back as it was,
  * however it ends.
  */
 import { constants } from 'node:os';

@@ -32,37 +32,7 @@ export function openFiles(context: Context, workload: string): WorkloadFiles {
   const place = findConnection(context.config);
   const base = `/v1/workloads/${encodeURIComponent(workload)}/files`;
   const at = (rest: string, path: string) => `${base}${rest}?path=${encodeURIComponent(path)}`;
-  const headers = { authorization: `Bearer ${place.token.reveal()}` };
-
-  /** The head of an answer that says yes; what says no is thrown. */
-  async function send(method: string, path: string, body?: Readable): Promise<IncomingMessage> {
-    const url = new URL(path, place.url);
-    const secure = url.protocol === 'https:' ? (await import('node:https')).request : null;
-    const sent = (secure ?? request)(url, { method, headers });
-    const answered = new Promise<IncomingMessage>((resolve, reject) => {
-      sent.once('response', resolve);
-      sent.once('error', reject);
-    });
-    answered.catch(() => {});
-    if (body === undefined) sent.end();
-    const writing = body === undefined ? null : pipeline(body, sent);
-    try {
-      // A refusal may come while much is still to be sent.
-      const answer = await (writing === null
-        ? answered
-        : Promise.race([answered, failing(writing)]));
-      if ((answer.statusCode ?? 0) < 300) return answer;
-      const text = await readText(answer);
-      const status = answer.statusCode ?? 0;
-      readAnswer({ status, request_id: requestIdOf(answer), cookies: [], text });
-      throw new Error('what answers is not Einsora');
-    } catch (error) {
-      sent.destroy();
-      if (isRefused(error)) throw unreachablePlace(context.config, place);
-      if (error instanceof CliError) throw error;
-      throw cutOff(error);
-    }
-  }
+  const send = createSender(context, place);
 
   return {
     async stat(path) {
@@ -102,6 +72,43 @@ export function openFiles(context: Context, workload: string): WorkloadFiles {
         if (facts?.kind !== 'folder') throw error;
       }
     },
+  };
+}
+
+/** Asks for the head of an answer that says yes; what says no is thrown. */
+function createSender(context: Context, place: ReturnType<typeof findConnection>) {
+  const headers = { authorization: `Bearer ${place.token.reveal()}` };
+  return async function send(
+    method: string,
+    path: string,
+    body?: Readable,
+  ): Promise<IncomingMessage> {
+    const url = new URL(path, place.url);
+    const secure = url.protocol === 'https:' ? (await import('node:https')).request : null;
+    const sent = (secure ?? request)(url, { method, headers });
+    const answered = new Promise<IncomingMessage>((resolve, reject) => {
+      sent.once('response', resolve);
+      sent.once('error', reject);
+    });
+    answered.catch(() => {});
+    if (body === undefined) sent.end();
+    const writing = body === undefined ? null : pipeline(body, sent);
+    try {
+      // A refusal may come while much is still to be sent.
+      const answer = await (writing === null
+        ? answered
+        : Promise.race([answered, failing(writing)]));
+      if ((answer.statusCode ?? 0) < 300) return answer;
+      const text = await readText(answer);
+      const status = answer.statusCode ?? 0;
+      readAnswer({ status, request_id: requestIdOf(answer), cookies: [], text });
+      throw new Error('what answers is not Einsora');
+    } catch (error) {
+      sent.destroy();
+      if (isRefused(error)) throw unreachablePlace(context.config, place);
+      if (error instanceof CliError) throw error;
+      throw cutOff(error);
+    }
   };
 }
 

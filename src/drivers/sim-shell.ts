@@ -3,8 +3,8 @@
  * drivers to be tried: `echo`, `cat`, `exit`, `sleep`, `true`, `false`, `pwd`, `printenv`, `read`,
  * `stty size`, `head -c N /dev/zero`, and `sh -c` with several of them.
  *
- * Invariants: nothing is executed; the same script gives the same output; what the sim does not know
- * ends with 127, as a shell ends it.
+ * Invariants: nothing is executed; the same script gives the same output; what the sim does not
+ * know ends with 127, as a shell ends it.
  */
 import { PassThrough } from 'node:stream';
 import type { Clock } from '../lib/clock.ts';

@@ -68,14 +68,7 @@ export function createSimDriver(options: SimOptions): Driver {
     const found = runs.get(runName(run));
     return found !== undefined && endOf(found, clock.now()) === null ? found : null;
   };
-  /** Files and programs beside each run. */
-  const beside = new Map<string, { files: SimFiles; over: AbortController }>();
-  const besideOf = (run: RunKey) => {
-    const name = runName(run);
-    const found = beside.get(name) ?? { files: createSimFiles(clock), over: new AbortController() };
-    beside.set(name, found);
-    return found;
-  };
+  const { besideOf, over } = createBeside(clock);
   return {
     name: 'sim',
     probe: async () => ({
@@ -88,8 +81,7 @@ export function createSimDriver(options: SimOptions): Driver {
     stop: (run, mode) =>
       mutex.run(runName(run), async () => {
         await stop(clock, runs, run, mode);
-        beside.get(runName(run))?.over.abort();
-        beside.delete(runName(run));
+        over(run);
       }),
     observe: async () => runs.list().map((found) => observed(found, clock.now())),
     async logs(run, offset, limit) {
@@ -118,8 +110,9 @@ export function createSimDriver(options: SimOptions): Driver {
     },
     async exec(run, ask, signal) {
       if (alive(run) === null) throw refuse('exec_failed', 'it does not run');
-      const over = AbortSignal.any([signal, besideOf(run).over.signal]);
-      return playExec(ask, { clock, files: besideOf(run).files, over });
+      const own = besideOf(run);
+      const ends = AbortSignal.any([signal, own.over.signal]);
+      return playExec(ask, { clock, files: own.files, over: ends });
     },
     async files(run) {
       if (alive(run) === null) throw refuse('file_refused', 'it does not run');
@@ -129,6 +122,24 @@ export function createSimDriver(options: SimOptions): Driver {
       const held = runs.list().some(({ run }) => run.workload_id === workload_id);
       if (held) throw refuse('workspace_in_use', 'a run is there');
       runs.forget(workload_id);
+    },
+  };
+}
+
+/** Files and programs beside each run. */
+function createBeside(clock: Clock) {
+  const beside = new Map<string, { files: SimFiles; over: AbortController }>();
+  return {
+    besideOf(run: RunKey) {
+      const name = runName(run);
+      const made = { files: createSimFiles(clock), over: new AbortController() };
+      const found = beside.get(name) ?? made;
+      beside.set(name, found);
+      return found;
+    },
+    over(run: RunKey) {
+      beside.get(runName(run))?.over.abort();
+      beside.delete(runName(run));
     },
   };
 }

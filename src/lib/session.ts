@@ -40,9 +40,9 @@ export type FileFacts = {
 
 /**
  * Files of a run, by absolute path inside it. A link that leaves the run's own files is followed
- * inside the run, never on the machine. `stat`, `list`, `read` and `write` follow a link in the last
- * place (`kind` is then that of what it leads to); what `list` lists, `remove` and `rename` do not.
- * `remove` takes files and empty folders. Each rejects with a DriverError (`file_not_found`,
+ * inside the run, never on the machine. `stat`, `list`, `read` and `write` follow a link in the
+ * last place (`kind` is then that of what it leads to); what `list` lists, `remove` and `rename` do
+ * not. `remove` takes files and empty folders. Each rejects with a DriverError (`file_not_found`,
  * `file_refused`).
  */
 export type RunFiles = {

@@ -60,6 +60,91 @@ function untilSaid(session: ExecSession, word: string): Promise<void> {
   });
 }
 
+const folder = '/tmp/einsora-contract';
+const write = (files: RunFiles, name: string, content: string, mode = 0o644) =>
+  files.write(`${folder}/${name}`, Readable.from([Buffer.from(content)]), mode);
+
+const fileTests: [string, Body][] = [
+  [
+    'a file that was written is there: for reading, with its mode, and for programs of the run',
+    async (harness) => {
+      const run = await running(harness);
+      const files = await harness.driver.files(run);
+      await files.makeFolder(folder);
+      await write(files, 'a b', 'one ü two\n', 0o755);
+      assert.equal(await text(await files.read(`${folder}/a b`, 0)), 'one ü two\n');
+      assert.equal(await text(await files.read(`${folder}/a b`, 7)), 'two\n');
+      const { name, kind, size, mode } = await files.stat(`${folder}/a b`);
+      assert.deepEqual([name, kind, size, mode], ['a b', 'file', 11, 0o755]);
+      const seen = await whole(
+        await harness.driver.exec(run, asking(['cat', `${folder}/a b`]), never),
+      );
+      assert.equal(seen.out, 'one ü two\n');
+    },
+  ],
+  [
+    'folders are listed, files renamed over others, and removed',
+    async (harness) => {
+      const files = await harness.driver.files(await running(harness));
+      await files.makeFolder(folder);
+      await files.makeFolder(`${folder}/inner`);
+      await write(files, 'one', '1');
+      await write(files, 'two', '22');
+      await files.rename(`${folder}/two`, `${folder}/one`);
+      const listed = (await files.list(folder)).map(({ name, kind, size }) =>
+        kind === 'folder' ? [name, kind] : [name, kind, size],
+      );
+      assert.deepEqual(listed.sort(), [
+        ['inner', 'folder'],
+        ['one', 'file', 2],
+      ]);
+      await assert.rejects(files.remove(folder), coded('file_refused'));
+      await files.remove(`${folder}/one`);
+      await files.remove(`${folder}/inner`);
+      await files.remove(folder);
+      await assert.rejects(files.stat(folder), coded('file_not_found'));
+    },
+  ],
+  [
+    'an upload that is cut off leaves the old file, and nothing beside it',
+    async (harness) => {
+      const files = await harness.driver.files(await running(harness));
+      await files.makeFolder(folder);
+      await write(files, 'kept', 'the old one');
+      const cut = new Readable({ read() {} });
+      cut.push(Buffer.alloc(100_000));
+      const writing = files.write(`${folder}/kept`, cut, 0o644);
+      setImmediate(() => cut.destroy(new Error('it was cut off')));
+      await assert.rejects(writing);
+      assert.equal(await text(await files.read(`${folder}/kept`, 0)), 'the old one');
+      assert.equal((await files.list(folder)).length, 1);
+    },
+  ],
+  [
+    'what is not there, and what is no file, is told apart',
+    async (harness) => {
+      const files = await harness.driver.files(await running(harness));
+      await files.makeFolder(folder);
+      await assert.rejects(files.read(`${folder}/none`, 0), coded('file_not_found'));
+      await assert.rejects(files.list(`${folder}/none`), coded('file_not_found'));
+      await assert.rejects(files.read(folder, 0), coded('file_refused'));
+      await assert.rejects(write(files, 'none/x', 'x'), coded('file_not_found'));
+      await assert.rejects(files.makeFolder(folder), coded('file_refused'));
+      await assert.rejects(files.stat('tmp'), coded('file_refused'));
+      await assert.rejects(files.remove(`${folder}/none`), coded('file_not_found'));
+    },
+  ],
+  [
+    'five megabytes go in and come out unchanged',
+    async (harness) => {
+      const files = await harness.driver.files(await running(harness));
+      const given = Buffer.from(seededRandom(6).bytes(5_000_000));
+      await files.write('/tmp/big', Readable.from(pieces(given)), 0o600);
+      assert.ok((await buffer(await files.read('/tmp/big', 0))).equals(given));
+    },
+  ],
+];
+
 export const sessionTests: [string, Body][] = [
   [
     'a program beside a run tells what it prints, on which stream, and how it ended',
@@ -188,94 +273,8 @@ export const sessionTests: [string, Body][] = [
       );
     },
   ],
-  ...fileTests(),
+  ...fileTests,
 ];
-
-function fileTests(): [string, Body][] {
-  const folder = '/tmp/einsora-contract';
-  const write = (files: RunFiles, name: string, content: string, mode = 0o644) =>
-    files.write(`${folder}/${name}`, Readable.from([Buffer.from(content)]), mode);
-  return [
-    [
-      'a file that was written is there: for reading, with its mode, and for programs of the run',
-      async (harness) => {
-        const run = await running(harness);
-        const files = await harness.driver.files(run);
-        await files.makeFolder(folder);
-        await write(files, 'a b', 'one ü two\n', 0o755);
-        assert.equal(await text(await files.read(`${folder}/a b`, 0)), 'one ü two\n');
-        assert.equal(await text(await files.read(`${folder}/a b`, 7)), 'two\n');
-        const { name, kind, size, mode } = await files.stat(`${folder}/a b`);
-        assert.deepEqual([name, kind, size, mode], ['a b', 'file', 11, 0o755]);
-        const seen = await whole(
-          await harness.driver.exec(run, asking(['cat', `${folder}/a b`]), never),
-        );
-        assert.equal(seen.out, 'one ü two\n');
-      },
-    ],
-    [
-      'folders are listed, files renamed over others, and removed',
-      async (harness) => {
-        const files = await harness.driver.files(await running(harness));
-        await files.makeFolder(folder);
-        await files.makeFolder(`${folder}/inner`);
-        await write(files, 'one', '1');
-        await write(files, 'two', '22');
-        await files.rename(`${folder}/two`, `${folder}/one`);
-        const listed = (await files.list(folder)).map(({ name, kind, size }) =>
-          kind === 'folder' ? [name, kind] : [name, kind, size],
-        );
-        assert.deepEqual(listed.sort(), [
-          ['inner', 'folder'],
-          ['one', 'file', 2],
-        ]);
-        await assert.rejects(files.remove(folder), coded('file_refused'));
-        await files.remove(`${folder}/one`);
-        await files.remove(`${folder}/inner`);
-        await files.remove(folder);
-        await assert.rejects(files.stat(folder), coded('file_not_found'));
-      },
-    ],
-    [
-      'an upload that is cut off leaves the old file, and nothing beside it',
-      async (harness) => {
-        const files = await harness.driver.files(await running(harness));
-        await files.makeFolder(folder);
-        await write(files, 'kept', 'the old one');
-        const cut = new Readable({ read() {} });
-        cut.push(Buffer.alloc(100_000));
-        const writing = files.write(`${folder}/kept`, cut, 0o644);
-        setImmediate(() => cut.destroy(new Error('it was cut off')));
-        await assert.rejects(writing);
-        assert.equal(await text(await files.read(`${folder}/kept`, 0)), 'the old one');
-        assert.equal((await files.list(folder)).length, 1);
-      },
-    ],
-    [
-      'what is not there, and what is no file, is told apart',
-      async (harness) => {
-        const files = await harness.driver.files(await running(harness));
-        await files.makeFolder(folder);
-        await assert.rejects(files.read(`${folder}/none`, 0), coded('file_not_found'));
-        await assert.rejects(files.list(`${folder}/none`), coded('file_not_found'));
-        await assert.rejects(files.read(folder, 0), coded('file_refused'));
-        await assert.rejects(write(files, 'none/x', 'x'), coded('file_not_found'));
-        await assert.rejects(files.makeFolder(folder), coded('file_refused'));
-        await assert.rejects(files.stat('tmp'), coded('file_refused'));
-        await assert.rejects(files.remove(`${folder}/none`), coded('file_not_found'));
-      },
-    ],
-    [
-      'five megabytes go in and come out unchanged',
-      async (harness) => {
-        const files = await harness.driver.files(await running(harness));
-        const given = Buffer.from(seededRandom(6).bytes(5_000_000));
-        await files.write('/tmp/big', Readable.from(pieces(given)), 0o600);
-        assert.ok((await buffer(await files.read('/tmp/big', 0))).equals(given));
-      },
-    ],
-  ];
-}
 
 function* pieces(whole: Buffer): Generator<Buffer> {
   for (let from = 0; from < whole.length; from += 65_536) yield whole.subarray(from, from + 65_536);

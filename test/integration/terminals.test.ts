@@ -101,7 +101,8 @@ test('what cannot be is said, with what helps', real, async () => {
 });
 
 test('in a terminal it has its size, gets another one, and gives the keys back', real, async () => {
-  const line = `'${process.execPath}' '${mainFile}' exec box; echo "left $?"; stty -a | tr ';' '\\n'`;
+  const command = `'${process.execPath}' '${mainFile}' exec box`;
+  const line = `${command}; echo "left $?"; stty -a | tr ';' '\\n'`;
   const shown = spawnOnTerminal('setsid', ['-cw', 'sh', '-c', line], {
     ...{ cwd: given.folder, env: { ...given.env, TERM: 'xterm' }, size: { columns: 91, rows: 33 } },
   });
@@ -282,27 +283,7 @@ test('the web terminal types, shows, resizes, keeps up with a flood, and says ho
     }
     assert.ok(longest < 3000, `it did not freeze: ${longest} ms`);
 
-    // What is printed reaches nothing of the page.
-    await page.evaluate('window.opened = 0; window.open = () => { window.opened += 1; }');
-    const evil = [
-      "printf '\\033]52;c;aHVzaA==\\007'",
-      "printf '\\033]0;Einsora sign in\\342\\200\\256\\007'",
-      "printf '\\033]8;;https://evil.example/\\033\\\\evil-link\\033]8;;\\033\\\\\\n'",
-      "printf '\\033[21t\\033[20t\\033[3;0;0t\\033[8;5;5t'",
-      "printf '<img src=x onerror=alert(1)>\\n'; echo evil-$((1+1))",
-    ].join('; ');
-    await page.keyboard.type(`clear; ${evil}\n`);
-    await shows(/evil-2/);
-    assert.match(await page.title(), /^box: Einsora sign in$/);
-    const box = await page.getByText('evil-link').last().boundingBox();
-    assert.ok(box !== null);
-    await page.mouse.move(box.x + 5, box.y + 5);
-    await page.mouse.click(box.x + 5, box.y + 5);
-    const state = await page.evaluate(
-      "({ opened: window.opened, images: document.querySelectorAll('#terminal img').length })",
-    );
-    assert.deepEqual(state, { opened: 0, images: 0 });
-    assert.equal(new URL(page.url()).pathname, `/terminal/${given.id}`);
+    await tryToReachThePage(page, shows);
 
     await page.locator('.xterm-helper-textarea').focus();
     await page.keyboard.type('exit 3\n');
@@ -316,6 +297,33 @@ test('the web terminal types, shows, resizes, keeps up with a flood, and says ho
     await browser.close();
   }
 });
+
+/** What is printed is drawn, and no more. */
+async function tryToReachThePage(
+  page: Page,
+  shows: (pattern: RegExp) => Promise<void>,
+): Promise<void> {
+  await page.evaluate('window.opened = 0; window.open = () => { window.opened += 1; }');
+  const evil = [
+    "printf '\\033]52;c;aHVzaA==\\007'",
+    "printf '\\033]0;Einsora sign in\\342\\200\\256\\007'",
+    "printf '\\033]8;;https://evil.example/\\033\\\\evil-link\\033]8;;\\033\\\\\\n'",
+    "printf '\\033[21t\\033[20t\\033[3;0;0t\\033[8;5;5t'",
+    "printf '<img src=x onerror=alert(1)>\\n'; echo evil-$((1+1))",
+  ].join('; ');
+  await page.keyboard.type(`clear; ${evil}\n`);
+  await shows(/evil-2/);
+  assert.match(await page.title(), /^box: Einsora sign in$/);
+  const box = await page.getByText('evil-link').last().boundingBox();
+  assert.ok(box !== null);
+  await page.mouse.move(box.x + 5, box.y + 5);
+  await page.mouse.click(box.x + 5, box.y + 5);
+  const state = await page.evaluate(
+    "({ opened: window.opened, images: document.querySelectorAll('#terminal img').length })",
+  );
+  assert.deepEqual(state, { opened: 0, images: 0 });
+  assert.equal(new URL(page.url()).pathname, `/terminal/${given.id}`);
+}
 
 test('a stop cuts it off with the reason, and says so with a code of its own', real, async () => {
   const args = [mainFile, 'exec', 'box', '--', 'sh', '-c', 'echo ready; exec sleep 1000'];

@@ -1,8 +1,8 @@
 /**
  * Carries a program's streams over one WebSocket.
  *
- * Invariants: at most a window of bytes lies between a program and a client that does not take them,
- * in each direction; an end is said after all output that it ends; a client that says what it may
+ * Invariants: at most a window of bytes lies between a program and a client that takes nothing, in
+ * each direction; an end is said after all output that it ends; a client that says what it may
  * not is cut off with its fault named.
  */
 import type { Readable } from 'node:stream';

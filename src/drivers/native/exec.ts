@@ -116,8 +116,9 @@ type Place = {
 };
 
 /**
- * Where the program is kept: in a group inside the run's. Where the user's systemd makes the groups,
- * nobody else may move a process into one: there it gets a scope beside the run's, with the same caps.
+ * Where the program is kept: in a group inside the run's. Where the user's systemd makes groups,
+ * nobody else may move a process into one: there it gets a scope beside the run's, with the same
+ * caps.
  */
 function placeFor({ at, label }: Inside, group: Group, tag: string): Place {
   if (label.group === null) {

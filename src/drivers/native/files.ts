@@ -83,18 +83,7 @@ export function filesInside(look: () => Inside, random: Random): RunFiles {
         closeSync(draft.folder);
       }
     },
-    makeFolder: async (path) =>
-      at(path, false, ({ folder, name, facts }) => {
-        if (facts !== null) throw refused(path, 'something is there already');
-        mkdirSync(below(folder, name), { mode: folder_mode });
-        // By its handle: the name may lead elsewhere by now.
-        const made = openSync(below(folder, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-        try {
-          fchmodSync(made, folder_mode);
-        } finally {
-          closeSync(made);
-        }
-      }),
+    makeFolder: async (path) => at(path, false, (place) => makeFolder(place, path)),
     remove: async (path) =>
       at(path, false, ({ folder, name, facts }) => {
         if (name === '.') throw refused(path, 'it is in use');
@@ -111,6 +100,18 @@ export function filesInside(look: () => Inside, random: Random): RunFiles {
         });
       }),
   };
+}
+
+function makeFolder({ folder, name, facts }: Place, path: string): void {
+  if (facts !== null) throw refused(path, 'something is there already');
+  mkdirSync(below(folder, name), { mode: folder_mode });
+  // By its handle: the name may lead elsewhere by now.
+  const made = openSync(below(folder, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  try {
+    fchmodSync(made, folder_mode);
+  } finally {
+    closeSync(made);
+  }
 }
 
 /** The root is that of the very program that was looked up, not of who has its pid by now. */

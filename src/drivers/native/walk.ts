@@ -55,8 +55,8 @@ export function openRoot(pid: number): number {
 }
 
 /**
- * Walks to `path`, which must be absolute. A link in the last place is followed where `follows` says
- * so; where it leads to nothing, that is the place.
+ * Walks to `path`, which must be absolute. A link in the last place is followed where `follows`
+ * says so; where it leads to nothing, that is the place.
  */
 export function walk(root: number, path: string, follows: boolean): Place {
   if (!path.startsWith('/') || path.includes('\0')) throw refused(path, 'it is no absolute path');
