@@ -58,7 +58,10 @@ function pick(context: Context, machines: Machine[], name: string | undefined): 
 }
 
 function print(context: Context, machine: Machine, { json }: MachineOptions): void {
-  if (json) return printJson(context, machine);
+  if (json) {
+    printJson(context, machine);
+    return;
+  }
   for (const line of facts(machine, context.io.clock.now())) printData(context, line);
   const { inventory } = machine;
   if (inventory === null) return;

@@ -128,7 +128,9 @@ export function helpText(fields: string[]): string {
 export const kernel = (...lines: string[]): FixtureMachine => ({
   commands: {
     journalctl: {
-      stdout: lines.map((line, n) => `[${100 + n}.000001] desk kernel: ${line}\n`).join(''),
+      stdout: ['Linux version 6.12.0', ...lines]
+        .map((line, n) => `[${100 + n}.000001] desk kernel: ${line}\n`)
+        .join(''),
     },
   },
 });

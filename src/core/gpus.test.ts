@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import {
+  type GpuReasonCode,
+  gpuClassName,
+  gpuMeanings,
+  gpuState,
+  gpuUsableBy,
+  healthyAccelerators,
+} from './gpus.ts';
+
+const gib = 2 ** 30;
+const mib = 2 ** 20;
+
+test('classes are named by the model and the size it is sold with', () => {
+  const named = (model: string, mebibytes: number) => gpuClassName(model, mebibytes * mib);
+  assert.equal(named('NVIDIA L40S', 46068), 'l40s-48gb');
+  assert.equal(named('NVIDIA L4', 23034), 'l4-24gb');
+  assert.equal(named('Tesla T4', 15360), 't4-16gb');
+  assert.equal(named('NVIDIA GeForce RTX 4090', 24564), 'rtx-4090-24gb');
+  assert.equal(named('NVIDIA A100-SXM4-40GB', 40960), 'a100-40gb');
+  assert.equal(named('NVIDIA A100 80GB PCIe', 81920), 'a100-80gb');
+  assert.equal(named('NVIDIA H100 80GB HBM3', 81559), 'h100-80gb');
+  assert.equal(named('NVIDIA H200', 143771), 'h200-141gb');
+  assert.equal(gpuClassName('NVIDIA L4', 0), null);
+  assert.equal(gpuClassName('NVIDIA', 24 * gib), null);
+});
+
+test('only a GPU that is well is usable, and the worst reason decides', () => {
+  const codes = Object.keys(gpuMeanings) as GpuReasonCode[];
+  fc.assert(
+    fc.property(fc.subarray(codes), (some) => {
+      const usable = gpuUsableBy(some);
+      if (gpuState(some) !== 'ok') assert.deepEqual(usable, []);
+      for (const driver of usable) {
+        assert.ok(!some.some((code) => gpuMeanings[code].hinders.some((one) => one === driver)));
+      }
+    }),
+    { numRuns: 300, seed: 7 },
+  );
+  assert.equal(gpuState([]), 'ok');
+  assert.equal(gpuState(['gpu_busy', 'gpu_memory_error']), 'degraded');
+  assert.equal(gpuState(['gpu_tool_silent', 'gpu_lost']), 'missing');
+});
+
+test('an accelerator counts only where a healthy GPU stands behind it', () => {
+  const claimed = ['cpu', 'nvidia'];
+  const gpu = { vendor: 'nvidia', state: 'ok', usable_by: ['docker'] } as const;
+  const of = (...gpus: Parameters<typeof healthyAccelerators>[0]['gpus'][number][]) =>
+    healthyAccelerators({ accelerators: claimed, gpus });
+  const some = { ...gpu, usable_by: ['docker' as const] };
+  assert.deepEqual(of(some), claimed);
+  assert.deepEqual(of(), ['cpu']);
+  assert.deepEqual(of({ ...some, state: 'degraded' }), ['cpu']);
+  assert.deepEqual(of({ ...some, usable_by: [] }), ['cpu']);
+  assert.deepEqual(of({ ...some, state: 'unhealthy' }, some), claimed);
+});
