@@ -2,8 +2,8 @@
  * The docker driver of this machine, with what stands around it: fence, keeper, and the relay by
  * which fenced runs call the gateway.
  *
- * Invariants: what goes on after `stop` goes on behind its fence; nothing is left where nothing goes
- * on.
+ * Invariants: what goes on after `stop` goes on behind its fence; where nothing goes on nothing is
+ * left.
  */
 import { homedir } from 'node:os';
 import { join } from 'node:path';

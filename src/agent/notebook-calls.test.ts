@@ -52,7 +52,7 @@ async function environmentOf(
 
 const secrets: RunSecrets = { site_token: 'a-token', gateway_key: key, values: { mine: 'a' } };
 
-test('a cell finds the endpoints of its owner by what clients read, and no file has the key', async () => {
+test('a cell finds its endpoints by what clients read, and no file has the key', async () => {
   const env = await environmentOf({}, secrets);
   assert.equal(env.OPENAI_BASE_URL, 'http://localhost:4600/v1');
   assert.equal(env.OPENAI_API_KEY, key);

@@ -1,9 +1,9 @@
 /**
  * A notebook's run: JupyterLab in the machine's own environment and sandbox, or in a container.
  *
- * Invariants: its token and its key for the gateway stand in its environment alone; ready means that
- * its web page answered with that token, not that a port is open; it listens on a Unix socket in its
- * own folder, so that nothing of the machine's network reaches it.
+ * Invariants: its token and its key for the gateway stand in its environment alone; ready means
+ * that its web page answered with that token, not that a port is open; it listens on a Unix socket
+ * in its own folder, so that nothing of the machine's network reaches it.
  */
 import type { NotebookSpec } from '../contract/sync.ts';
 import { type ImageRuntime, runtimeFor } from '../core/images.ts';

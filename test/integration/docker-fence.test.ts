@@ -110,7 +110,8 @@ test('without it all that is near is reached; once it is mended nothing is', rea
   const table = fenceTable(harness.install_id);
   try {
     const places = await forbidden(harness, lab, other);
-    const alone = places.filter(({ what }) => what !== 'another container'); // the engine's own rule
+    // The engine keeps containers apart by a rule of its own too.
+    const alone = places.filter(({ what }) => what !== 'another container');
     await nft.apply(`delete table inet ${table}\n`);
     assert.deepEqual(
       await reached(harness, spec, alone),

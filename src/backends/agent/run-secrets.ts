@@ -1,6 +1,6 @@
 /**
- * What only the placed machine is told of a run: the token of its web page, its key for the gateway,
- * and the values of the stored secrets that its variables take.
+ * What only the placed machine is told of a run: the token of its web page, its key for the
+ * gateway, and the values of the stored secrets that its variables take.
  *
  * Invariants: looked up each time it is sent, and kept nowhere on the way; a run that is not to run
  * there gets none; a secret that is gone or cannot be opened is left out, and the agent says which.

@@ -19,8 +19,8 @@ const files_read = {
 };
 
 /**
- * The IPv4 networks that the machine's interfaces stand in, as `address/prefix`; private ones, which
- * come and go with every bridge of the engine, are left out: they are blocked as such.
+ * The IPv4 networks that the machine's interfaces stand in, as `address/prefix`; private ones,
+ * which come and go with every bridge of the engine, are left out: they are blocked as such.
  */
 export function nearNetworks(interfaces = networkInterfaces()): string[] {
   const all = Object.values(interfaces).flatMap((one) => one ?? []);

@@ -1,8 +1,9 @@
 /**
  * Keeps the fence standing between two starts, and takes it away with the last network.
  *
- * Invariants: what somebody else did to the rules is mended within `every_ms`; an engine that is away
- * changes nothing; containers that go on keep their network and their fence when this program ends.
+ * Invariants: what somebody else did to the rules is mended within `every_ms`; an engine that is
+ * away changes nothing; containers that go on keep their network and their fence when this program
+ * ends.
  */
 import type { Clock } from '../../lib/clock.ts';
 import { describeError, type Log } from '../../lib/log.ts';

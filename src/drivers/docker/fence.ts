@@ -3,8 +3,8 @@
  * on a timer (ADR-0050).
  *
  * Invariants: `guard` resolves only while the rules that stand are ours, unchanged since they were
- * set; whatever somebody else did to them is mended and told; the rules outlive this program and the
- * engine, and go only when no network of ours is left. One at a time.
+ * set; whatever somebody else did to them is mended and told; the rules outlive this program and
+ * the engine, and go only when no network of ours is left. One at a time.
  */
 import { existsSync } from 'node:fs';
 import { isIPv4 } from 'node:net';
