@@ -104,7 +104,7 @@ export async function createSshRig(options: RigOptions = {}): Promise<SshRig> {
         },
       ),
     async close() {
-      await ssh.close();
+      await Promise.race([ssh.close(), systemClock.sleep(400)]);
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => server.close(resolve));
       rmSync(folder, { recursive: true, force: true });
