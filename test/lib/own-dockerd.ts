@@ -30,26 +30,8 @@ export async function ownDockerd(options: {
   live_restore: boolean;
   disk_mib?: number;
 }): Promise<OwnDockerd> {
-  const folder = mkdtempSync(join(tmpdir(), 'einsora-dockerd-'));
-  const at = (name: string) => join(folder, name);
-  const random = Buffer.from(systemRandom.bytes(4)).toString('hex');
-  const bridge = `eint${random}`;
+  const { folder, at, bridge, args } = await makePlace(options);
   const socket_path = at('sock');
-  mkdirSync(at('data'));
-  if (options.disk_mib !== undefined) {
-    const words = ['-t', 'tmpfs', '-o', `size=${options.disk_mib}m`, 'tmpfs', at('data')];
-    const mounted = await exec('mount', words, { timeout_ms: 10_000 });
-    if (mounted.code !== 0) throw new Error(`no small disk: ${mounted.stderr}`);
-  }
-  writeFileSync(at('daemon.json'), JSON.stringify({ 'live-restore': options.live_restore }));
-  await ip('link', 'add', 'name', bridge, 'type', 'bridge');
-  const third = (systemRandom.bytes(1)[0] ?? 0) % 250;
-  await ip('addr', 'add', `172.31.${third}.1/24`, 'dev', bridge);
-  const args = [
-    ...['-H', `unix://${socket_path}`, '--data-root', at('data'), '--exec-root', at('exec')],
-    ...['--pidfile', at('pid'), '--config-file', at('daemon.json')],
-    ...['--bridge', bridge, '--iptables=false', '--ip-masq=false', '--log-level', 'error'],
-  ];
   let child: ReturnType<typeof spawnChild> | null = null;
   let said = '';
 
@@ -100,6 +82,30 @@ export async function ownDockerd(options: {
   };
   await start();
   return daemon;
+}
+
+/** Its folder, disk and bridge, and the words that it is started with. */
+async function makePlace(options: { live_restore: boolean; disk_mib?: number }) {
+  const folder = mkdtempSync(join(tmpdir(), 'einsora-dockerd-'));
+  const at = (name: string) => join(folder, name);
+  const random = Buffer.from(systemRandom.bytes(4)).toString('hex');
+  const bridge = `eint${random}`;
+  mkdirSync(at('data'));
+  if (options.disk_mib !== undefined) {
+    const words = ['-t', 'tmpfs', '-o', `size=${options.disk_mib}m`, 'tmpfs', at('data')];
+    const mounted = await exec('mount', words, { timeout_ms: 10_000 });
+    if (mounted.code !== 0) throw new Error(`no small disk: ${mounted.stderr}`);
+  }
+  writeFileSync(at('daemon.json'), JSON.stringify({ 'live-restore': options.live_restore }));
+  await ip('link', 'add', 'name', bridge, 'type', 'bridge');
+  const third = (systemRandom.bytes(1)[0] ?? 0) % 250;
+  await ip('addr', 'add', `172.31.${third}.1/24`, 'dev', bridge);
+  const args = [
+    ...['-H', `unix://${at('sock')}`, '--data-root', at('data'), '--exec-root', at('exec')],
+    ...['--pidfile', at('pid'), '--config-file', at('daemon.json')],
+    ...['--bridge', bridge, '--iptables=false', '--ip-masq=false', '--log-level', 'error'],
+  ];
+  return { folder, at, bridge, args };
 }
 
 function answers(socket_path: string): Promise<boolean> {
