@@ -7,7 +7,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createExecs } from '../../src/access/exec/execs.ts';
 import type { Sites } from '../../src/access/site.ts';
 import { hostKeyLine } from '../../src/access/ssh/host-key.ts';
 import { createPresence, type Presence } from '../../src/backends/agent/presence.ts';
@@ -27,9 +26,7 @@ import { openHostKey } from '../../src/controlplane/host-key.ts';
 import { createLive } from '../../src/controlplane/live.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
-import type { RunWatch } from '../../src/controlplane/run-watch.ts';
-import { createSsh } from '../../src/controlplane/ssh.ts';
-import { createUpgrades, type Upgrades } from '../../src/controlplane/upgrades.ts';
+import type { Upgrades } from '../../src/controlplane/upgrades.ts';
 import { openUse, type Use } from '../../src/controlplane/use.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { makeToken } from '../../src/core/token.ts';
@@ -44,6 +41,7 @@ import type { Row, Sql, SqlValue } from '../../src/store/sql.ts';
 import type { EinsoraStore } from '../../src/store/transactions.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { type Places, rigModels } from './rig-models.ts';
+import { no_sites, rigUpgrades } from './rig-upgrades.ts';
 import { openTestStore, type RigStore, type StoreKind, storeKinds } from './test-stores.ts';
 
 export { openTestStore, type RigStore, type StoreKind, storeKinds };
@@ -222,7 +220,7 @@ export type Rig = {
   close(): Promise<void>;
 };
 
-const idle_backend: ApiDeps['backend'] = {
+export const idle_backend: ApiDeps['backend'] = {
   dial: async () => {
     throw new Error('nothing runs here');
   },
@@ -238,16 +236,10 @@ const idle_backend: ApiDeps['backend'] = {
   },
 };
 
-/** Nothing runs, so nothing has a site. */
-const no_run_watch: RunWatch = { watch: () => () => {}, stop: async () => {} };
-const no_sites: Sites = {
-  handle: (_, response) => void response.writeHead(404).end(),
-  upgrade: (_, socket) => void socket.destroy(),
-};
-
 export type RigOptions = {
   kind?: StoreKind;
   wrap?: Wrap;
+  backend?: ApiDeps['backend'];
   /** Where models come from. */
   places?: Places;
 };
@@ -291,7 +283,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
       ...{ store: einsora, clock, random, pepper: proofs.pepper },
       cost: { memory_kib: 64, passes: 1 },
     }),
-    backend: idle_backend,
+    backend: options.backend ?? idle_backend,
     gateway_url: () => 'http://localhost:4600/v1',
     useOf: (...of) => use?.useOf(...of) ?? null,
     samples: { recent: (...of) => use?.samples.recent(...of) ?? [] },
@@ -311,13 +303,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   return {
     ...{ store, clock, random, ids, presence, sync, apiDeps, lines, log, woken },
     api: createApi(apiDeps),
-    upgrades: createUpgrades(apiDeps, {
-      exec: createExecs({
-        ...{ ...apiDeps, exec: apiDeps.backend.exec, touched: () => {} },
-        watchRun: () => () => {},
-      }),
-      ssh: createSsh({ ...apiDeps, runs: no_run_watch, host_key, touched: () => {} }).handle,
-    }),
+    upgrades: rigUpgrades({ ...apiDeps, log }, host_key),
     sites: no_sites,
     token: operator.token,
     async startUse() {

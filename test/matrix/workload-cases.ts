@@ -36,6 +36,13 @@ async function withSite(world: World, owner: Owner): Promise<string> {
   return id;
 }
 
+/** A file in a run that runs. */
+const inRun = (path: string) =>
+  within(async (world, owner) => {
+    const id = await withSite(world, owner);
+    return { path: { workload: id }, query: { path }, object: id };
+  });
+
 const workload = (more: Omit<Asked, 'path' | 'object'> = {}) =>
   within(async (world, owner) => {
     const id = await launched(world, owner);
@@ -77,6 +84,12 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
     const id = await withSite(world, owner);
     return { path: { workload: id }, object: id };
   }),
+  readFile: inRun('/tmp/x'),
+  writeFile: inRun('/tmp/x'),
+  removeFile: inRun('/tmp/x'),
+  showFile: inRun('/tmp/x'),
+  listFiles: inRun('/tmp'),
+  makeFolder: inRun('/tmp/new'),
   showSsh: plain(),
   listEvents: workload(),
   readLogs: workload(),

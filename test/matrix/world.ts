@@ -4,12 +4,15 @@
  * Invariants: what a caller carries is made fresh for each request, so that one request cannot end
  * another's session; nothing here knows of any route.
  */
+import { Readable } from 'node:stream';
 import { type Role, roles, type Scope } from '../../src/contract/auth.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { makeToken } from '../../src/core/token.ts';
+import { createSimFiles } from '../../src/drivers/sim-files.ts';
+import { systemClock } from '../../src/lib/clock.ts';
 import { digest } from '../../src/lib/secret.ts';
 import type { SqlValue } from '../../src/store/sql.ts';
-import { addTenant, addUser, createRig, type Rig } from '../lib/rig.ts';
+import { addTenant, addUser, createRig, idle_backend, type Rig } from '../lib/rig.ts';
 
 export type Person = { user_id: string; name: string; role: Role; token: string };
 export type Place = {
@@ -45,7 +48,7 @@ type Session = { expires_at: number; last_used_at: number; revoked_at: number | 
 type Token = { expires_at: number | null; revoked_at: number | null; scopes: Scope[] };
 
 export async function createWorld(): Promise<World> {
-  const rig = await createRig();
+  const rig = await createRig({ backend: { ...idle_backend, files: someFiles } });
   const { store, random, clock } = rig;
   let count = 0;
   const newId = () => makeId(clock.now(), random.bytes(10));
@@ -113,6 +116,13 @@ export async function createWorld(): Promise<World> {
     },
     close: () => rig.close(),
   };
+}
+
+/** The files of whatever run is asked for: one that each request finds anew. */
+async function someFiles() {
+  const files = createSimFiles(systemClock);
+  await files.write('/tmp/x', Readable.from([Buffer.from('x')]), 0o644);
+  return files;
 }
 
 /** Every role with a person of it, in a tenant. */
