@@ -1,6 +1,6 @@
 /**
- * The authorisation matrix of upgrades: every row of the contract, asked by everybody. A row without
- * a case here fails.
+ * The authorisation matrix of upgrades: every row of the contract, asked by everybody. A row
+ * without a case here does not compile.
  */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
