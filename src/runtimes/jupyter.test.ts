@@ -24,7 +24,7 @@ test('every package of the environment is pinned with the hashes of its files', 
 
 test('it opens a Unix socket and no port, asks nobody for news, and takes its token elsewhere', () => {
   const { argv, own_env, env } = jupyterCommand(null, '/workspace');
-  assert.deepEqual(argv.slice(0, 2), ['jupyter', 'lab']);
+  assert.deepEqual(argv.slice(3, 6), ['notebook', 'jupyter', 'lab']);
   assert.ok(argv.includes('--ServerApp.sock=/run/einsora/web.sock'));
   assert.ok(argv.includes('--ServerApp.sock_mode=0600'));
   assert.ok(argv.includes('--ConnectionFileMixin.transport=ipc'));
@@ -41,7 +41,7 @@ test("the machine's environment is shown read-only, and pip installs into the wo
     },
     '/workspace',
   );
-  assert.equal(argv[0], '/py');
+  assert.deepEqual(argv.slice(3, 7), ['notebook', '/py', '-m', 'jupyterlab']);
   assert.match(env.PATH ?? '', /^\/workspace\/\.local\/bin:\/opt\/bin:/);
   assert.equal(env.PIP_USER, '1');
   assert.ok(mounts.every(({ writable }) => !writable));

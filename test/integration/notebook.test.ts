@@ -41,6 +41,15 @@ test(
       assert.equal(printed, `/workspace b c ${secret_value} einsora\n`);
       await assertUnseen(program, data_dir, id);
 
+      const own = [
+        'import os, site, sys',
+        'folder = site.getusersitepackages()',
+        'open(os.path.join(folder, "mine.py"), "w").write("word = \\"installed\\"")',
+        'import mine; print(mine.word, folder.startswith("/workspace/"))',
+      ].join('\n');
+      const imported = await clientOf(data_dir, id, 1).runCell(own);
+      assert.equal(imported, 'installed True\n', 'what a cell installs, the same kernel imports');
+
       assert.equal((await program.cli(['stop', 'lab'])).code, 0);
       assert.ok(existsSync(join(data_dir, 'workspaces', id, 'kept.txt')));
       assert.equal((await program.cli(['start', 'lab'])).code, 0);

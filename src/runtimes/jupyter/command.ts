@@ -18,6 +18,11 @@ export type JupyterCommand = {
 };
 
 const socket = '/run/einsora/web.sock';
+/**
+ * A kernel looks for the folder of a person's own packages when it begins: without it, what the first
+ * cell installs could not be imported by the second.
+ */
+const prepared = 'mkdir -p "$(python3 -m site --user-site)" 2>/dev/null; exec "$@"';
 
 /** `environment` is null in an image: then its `jupyter` is used, and its own PATH. */
 export function jupyterCommand(
@@ -28,7 +33,7 @@ export function jupyterCommand(
   const own = environment?.env ?? {};
   const path = `${workspace}/.local/bin:${environment?.path ?? ''}:/usr/local/bin:/usr/bin:/bin`;
   return {
-    argv: [...program, ...settings(workspace)],
+    argv: ['/bin/sh', '-c', prepared, 'notebook', ...program, ...settings(workspace)],
     env: {
       LANG: 'C.UTF-8',
       ...(environment === null ? {} : { PATH: path, ...pip }),
