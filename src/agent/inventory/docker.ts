@@ -4,12 +4,11 @@
  * Invariants: only an answer over the engine's own socket counts as "there"; a client without an
  * engine, a socket nobody listens on and a socket of which we are locked out are told apart.
  */
-import { statSync } from 'node:fs';
-import { request } from 'node:http';
+import { askVersion } from '../../drivers/docker/engine.ts';
+import { EngineDown } from '../../drivers/docker/engine-error.ts';
 import { socketPaths } from '../../drivers/docker/place.ts';
 import type { Finding } from '../../drivers/driver.ts';
-import { type Clock, withDeadline } from '../../lib/clock.ts';
-import { isErrno } from '../../lib/files.ts';
+import type { Clock } from '../../lib/clock.ts';
 import { type Distribution, installCommand, packageNames, serviceCommand } from './distribution.ts';
 import type { MachineReader } from './machine-reader.ts';
 
@@ -30,7 +29,6 @@ export type DockerSnapshot = {
 };
 
 const answer_timeout_ms = 5_000;
-const answer_limit_bytes = 64 * 1024;
 
 export async function lookForDocker(
   reader: MachineReader,
@@ -91,52 +89,11 @@ export function judgeDocker({ here, client, socket }: DockerSnapshot): Finding {
 /** Asks the engine for its version over its socket. Never rejects. */
 export async function askEngine(path: string, clock: Clock): Promise<SocketAnswer> {
   try {
-    if (!statSync(path).isSocket()) return { kind: 'refused' };
+    const { engine, newest_api } = await askVersion(path, clock, answer_timeout_ms);
+    return { kind: 'version', version: engine, api_version: newest_api };
   } catch (error) {
-    return { kind: isErrno(error, 'EACCES') ? 'denied' : 'absent' };
-  }
-  const controller = new AbortController();
-  try {
-    const body = await withDeadline(
-      clock,
-      answer_timeout_ms,
-      'no answer',
-      get(path, controller.signal),
-    );
-    return readVersion(body);
-  } catch (error) {
-    if (isErrno(error, 'EACCES') || isErrno(error, 'EPERM')) return { kind: 'denied' };
-    return { kind: isErrno(error, 'ECONNREFUSED') ? 'refused' : 'silent' };
-  } finally {
-    controller.abort();
-  }
-}
-
-function get(socketPath: string, signal: AbortSignal): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const asked = request({ socketPath, path: '/version', signal, agent: false }, (response) => {
-      let body = '';
-      response.setEncoding('utf8');
-      response.on('data', (chunk: string) => {
-        body += chunk;
-        if (body.length > answer_limit_bytes) response.destroy();
-      });
-      response.once('end', () => resolve(body));
-      response.once('error', reject);
-      response.once('close', () => resolve(body));
-    });
-    asked.once('error', reject);
-    asked.end();
-  });
-}
-
-function readVersion(body: string): SocketAnswer {
-  try {
-    const { Version, ApiVersion } = JSON.parse(body) as Record<string, unknown>;
-    if (typeof Version !== 'string' || typeof ApiVersion !== 'string') return { kind: 'garbled' };
-    return { kind: 'version', version: Version.slice(0, 40), api_version: ApiVersion.slice(0, 20) };
-  } catch {
-    return { kind: 'garbled' };
+    const kind = error instanceof EngineDown ? error.kind : 'broken';
+    return { kind: kind === 'broken' || kind === 'api' ? 'silent' : kind };
   }
 }
 

@@ -99,9 +99,16 @@ export function createEngine(socket_path: string, clock: Clock): Engine {
   };
 }
 
-/** The engine's own version and the API's that both speak; EngineDown where there is none. */
-async function agreeOnVersion(socket_path: string, clock: Clock): Promise<EngineVersion> {
-  const call: Call = { method: 'GET', path: '/version' };
+/** What an engine says of itself, before anything was agreed on. */
+export type EngineSaid = Omit<EngineVersion, 'api'> & { newest_api: string; oldest_api: string };
+
+/** Asks an engine for its versions; rejects with EngineDown where there is none. */
+export async function askVersion(
+  socket_path: string,
+  clock: Clock,
+  timeout_ms = default_timeout_ms,
+): Promise<EngineSaid> {
+  const call: Call = { method: 'GET', path: '/version', timeout_ms };
   const { answer, arm } = await exchange(socket_path, call, clock, false).catch((error) => {
     if (!(error instanceof EngineRefusal)) throw error;
     throw new EngineDown('garbled', `what answers on ${socket_path} is no Docker Engine`, error);
@@ -113,12 +120,18 @@ async function agreeOnVersion(socket_path: string, clock: Clock): Promise<Engine
   }
   const [component] = Array.isArray(said.Components) ? said.Components : [];
   return {
-    api: agree(text('ApiVersion'), text('MinAPIVersion')),
+    newest_api: text('ApiVersion'),
+    oldest_api: text('MinAPIVersion'),
     engine: text('Version').slice(0, 40),
     product: String((component as { Name?: unknown } | undefined)?.Name ?? 'Engine').slice(0, 40),
     os: text('Os'),
     kernel: text('KernelVersion'),
   };
+}
+
+async function agreeOnVersion(socket_path: string, clock: Clock): Promise<EngineVersion> {
+  const { newest_api, oldest_api, ...said } = await askVersion(socket_path, clock);
+  return { ...said, api: agree(newest_api, oldest_api) };
 }
 
 /** The newest version of the API that both speak. */

@@ -248,7 +248,11 @@ async function killAll(
       const { is_running, pid: first } = await readState(engine, id);
       const pids = new Set(markedPids(container.id, text));
       if (is_running && isOfContainer(first, container.id)) pids.add(first);
-      if (pids.size === 0 && !is_running) return;
+      if (pids.size === 0) {
+        // Its process is not to be seen: this program may be in a container itself.
+        if (is_running) await killInside(engine, container, text);
+        return;
+      }
       for (const pid of pids) signalPid(pid, 'SIGKILL');
       await clock.sleep(kill_poll_ms);
     }

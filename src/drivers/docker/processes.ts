@@ -15,7 +15,7 @@ export function seesProcesses(version: EngineVersion): boolean {
 }
 
 /** The control groups of a process, as the kernel lists them; empty where it is gone. */
-export function groupsOf(pid: number): string {
+function groupsOf(pid: number): string {
   return readProcess(pid, 'cgroup') ?? '';
 }
 
@@ -37,9 +37,10 @@ export function markedPids(container_id: string, text: string): number[] {
   return containerPids(container_id).filter((pid) => readProcess(pid, 'environ')?.includes(text));
 }
 
-/** Kills for lack of memory in the control group of a process; null where it cannot be told. */
-export function oomKillsOf(pid: number): number | null {
+/** Kills for lack of memory in a container, by its first process; null where it cannot be told. */
+export function oomKillsOf(pid: number, container_id: string): number | null {
   const groups = groupsOf(pid);
+  if (!groups.includes(container_id)) return null;
   const two = /^0::(\/.*)$/m.exec(groups)?.[1];
   const one = /^\d+:(?:[^:]*,)?memory(?:,[^:]*)?:(\/.*)$/m.exec(groups)?.[1];
   const file =

@@ -25,7 +25,7 @@ export async function containerStats(engine: Engine, container: Container): Prom
     return {
       ...no_stats,
       ...readStats(answer ?? {}),
-      oom_kills: local ? oomKillsOf(pid) : null,
+      oom_kills: local ? oomKillsOf(pid, id) : null,
     };
   } catch (error) {
     if (error instanceof EngineDown || error instanceof EngineRefusal) return no_stats;

@@ -41,14 +41,23 @@ type Known = {
   ended: Judgement | null;
 };
 
-type Looking = { engine: Engine; clock: Clock; known: Map<string, Known> };
+type Looking = {
+  engine: Engine;
+  clock: Clock;
+  known: Map<string, Known>;
+  /**
+   * Whether any container's process was ever found here. Before that one which is not found may as
+   * well be in another pid namespace: ours, where this program is in a container itself.
+   */
+  has_found: boolean;
+};
 
 const killed_code = 137;
 
 export function createWatch(deps: { engine: Engine; install_id: string; clock: Clock }): Watch {
   const { engine, install_id, clock } = deps;
   const known = new Map<string, Known>();
-  const looking: Looking = { engine, clock, known };
+  const looking: Looking = { engine, clock, known, has_found: false };
   const troubles = new Map<string, string>();
 
   async function watched(
@@ -93,11 +102,12 @@ export function createWatch(deps: { engine: Engine; install_id: string; clock: C
 
 /** `fresh`: what the engine has just said of it; without that it is asked where need be. */
 async function look(
-  { engine, clock, known }: Looking,
+  looking: Looking,
   id: string,
   listed_state: string,
   fresh: Container | null,
 ): Promise<Judgement | null> {
+  const { engine, clock, known } = looking;
   const local = seesProcesses(await engine.version());
   const before = known.get(id);
   if (before !== undefined && before.ended !== null && listed_state === 'exited') {
@@ -115,7 +125,7 @@ async function look(
     return null;
   }
   const pid = container.pid > 0 ? container.pid : (before?.pid ?? 0);
-  const seen = local && pid > 0 ? (oomKillsOf(pid) ?? 0) : 0;
+  const seen = local && pid > 0 ? (oomKillsOf(pid, id) ?? 0) : 0;
   const entry: Known = {
     container,
     pid,
@@ -123,7 +133,9 @@ async function look(
     ended: null,
   };
   known.set(id, entry);
-  const is_alive = local ? hasProcess(container, pid) : null;
+  const found = local ? hasProcess(container, pid) : null;
+  looking.has_found ||= found === true;
+  const is_alive = found === false && !looking.has_found ? null : found;
   if (container.exit_code === killed_code && entry.oom_kills === 0 && !container.is_oom_killed) {
     entry.oom_kills = await toldKills(engine, container, clock);
   }
