@@ -138,6 +138,17 @@ for (const name of Object.keys(upgradeRoutes) as UpgradeName[]) {
     assert.equal((await shake(name, mine.id, spoken)).status, 403);
   });
 
+  test(`${name}: nobody goes into an endpoint on a machine of somebody else`, async () => {
+    const { store } = site.rig;
+    // Its machine is of the rig's own tenant, its owner is not.
+    const write = (text: string) => store.transact('write', { text, params: [foreign.id] });
+    await write("update workloads set kind = 'endpoint' where id = $1");
+    const answer = await shake(name, foreign.id, by('foreign'));
+    assert.equal(answer.status, 409);
+    assert.match(answer.body, /"no_shell"/);
+    await write("update workloads set kind = 'notebook' where id = $1");
+  });
+
   test(`${name}: on the host of a workload's site there is no such thing`, async () => {
     const answer = await shake(name, mine.id, { ...by('operator'), Host: mine.host });
     assert.notEqual(answer.status, 101);

@@ -1,10 +1,15 @@
 /**
  * The run that somebody wants to start a program beside, or to reach files in.
  *
- * Invariants: another tenant's workload looks like none; only one that runs now is found.
+ * Invariants: another tenant's workload looks like none; only one that runs now is found; nobody
+ * goes into an endpoint on a machine of somebody else: there it only answers requests, and that is
+ * the promise to the machine's owner.
  */
 import { EinsoraError } from '../../contract/errors.ts';
+import { hasShell } from '../../core/images.ts';
 import type { RunKey } from '../../core/run.ts';
+import type { Kind } from '../../core/workload.ts';
+import { findTarget } from '../../store/keys.ts';
 import type { EinsoraStore } from '../../store/transactions.ts';
 import { currentRuns, findWorkload } from '../../store/workloads.ts';
 
@@ -17,10 +22,15 @@ export async function findBeside(
 ): Promise<Beside> {
   const row = await store.read(findWorkload, { tenant_id, workload });
   if (row === undefined) throw new EinsoraError('not_found', { what: `workload ${workload}` });
-  const { id, name, state } = row;
+  const { id, name, kind, state } = row;
   const [found] = await store.read(currentRuns, { workload_ids: [id] });
   if (state !== 'running' || found === undefined) {
     throw new EinsoraError('not_ready', { name, state });
+  }
+  if (!hasShell(kind as Kind)) {
+    const target = await store.read(findTarget, { workload_id: id });
+    const is_own = target?.machine_tenant_id === tenant_id;
+    if (!is_own) throw new EinsoraError('no_shell', { name, kind });
   }
   const { workload_id, replica, run_epoch, machine_id } = found;
   return { workload_id, name, run: { workload_id, replica, run_epoch }, machine_id };
