@@ -97,7 +97,8 @@ export const images: readonly ImageEntry[] = [
     runtimes: [
       {
         ...on('nvidia', 'container', 'ghcr.io/ggml-org/llama.cpp:server-cuda'),
-        ...{ ...engine, ports: ['api'] },
+        // Its publisher keeps it off the PATH.
+        ...{ ...engine, ports: ['api'], command: ['/app/llama-server'] },
       },
     ],
   },
