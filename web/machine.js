@@ -26,6 +26,11 @@ function finding(mark, title, message, fix) {
   return item;
 }
 
+function gpuText({ model, memory_bytes, state }) {
+  const size = memory_bytes > 0 ? ` (${gib(memory_bytes)})` : '';
+  return `${model}${size}${state === 'ok' ? '' : `: ${state.replace('_', ' ')}`}`;
+}
+
 function showMachine(machine) {
   byId('machine').hidden = false;
   byId('machine-name').textContent = machine.name;
@@ -45,10 +50,7 @@ function showMachine(machine) {
       'In use',
       `${machine.held.cpu_millis / 1000} of ${machine.offered.cpu_millis / 1000} CPU, ${gib(machine.held.memory_bytes)} of memory`,
     ],
-    [
-      'GPU',
-      inventory.gpus.length === 0 ? 'none' : inventory.gpus.map((gpu) => gpu.name).join(', '),
-    ],
+    ['GPU', inventory.gpus.length === 0 ? 'none' : inventory.gpus.map(gpuText).join(', ')],
   ];
   byId('facts').replaceChildren(
     ...facts.flatMap(([name, value]) => [element('dt', name), element('dd', value)]),

@@ -68,7 +68,7 @@ export function collectFindings(facts: DoctorFacts): Diagnosis {
     { name: 'store', findings: [storeFinding(facts)] },
   ];
   const other: Group[] = [
-    { name: 'gpu', findings: of('gpu') },
+    { name: 'gpu', findings: of('gpu', 'gpu use') },
     { name: 'virtualization', findings: [...of('kvm'), ...driverFindings(facts, 'libvirt')] },
     { name: 'docker', findings: [...of('docker'), ...driverFindings(facts, 'docker')] },
     { name: 'port', findings: [portFinding(facts)] },

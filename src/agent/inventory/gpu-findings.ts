@@ -15,17 +15,6 @@ import type { GpuSnapshot } from './gpu-snapshot.ts';
 const check = 'gpu';
 const cpu_works = 'the CPU classes work without a GPU';
 
-const headings: Record<GpuState, string> = {
-  ok: 'works',
-  degraded: 'takes nothing new',
-  unhealthy: 'is unhealthy',
-  missing: 'is missing',
-  busy_owner: 'is in use by its owner',
-  unsupported: 'cannot be used',
-  needs_reboot: 'needs a reboot',
-  unknown: 'could not be looked at',
-};
-
 export function gpuFindings(seen: GpuSnapshot, gpus: readonly GpuRecord[]): Finding[] {
   const findings = gpus.flatMap(describe);
   if (gpus.length === 0) findings.push(noDevice(seen));
@@ -33,34 +22,41 @@ export function gpuFindings(seen: GpuSnapshot, gpus: readonly GpuRecord[]): Find
     const message = 'its Intel graphics are not an accelerator';
     findings.push({ check, status: 'ok', message, fix: null });
   }
-  return [...findings, ...programErrors(seen), ...logFindings(seen)];
+  return [...findings, ...programErrors(seen), ...logFindings(seen), ...useFindings(gpus)];
 }
 
 function describe(gpu: GpuRecord): Finding[] {
-  const { state, usable_by, reasons } = gpu;
-  const size = gpu.memory_bytes > 0 ? `, ${formatMemory(gpu.memory_bytes)}` : '';
-  const where = gpu.pci === null ? '' : ` at ${gpu.pci}`;
-  const what = `${gpu.model}${where}${size}`;
-  const users = { docker: 'containers', libvirt: 'virtual machines' } as const;
-  const by = usable_by.map((driver) => users[driver]).join(' and ');
-  const use = state !== 'ok' ? '' : by === '' ? '; no driver can use it' : `; usable by ${by}`;
-  const is_usable = state === 'ok' && usable_by.length > 0;
-  const is_soft = state === 'ok' || state === 'busy_owner' || state === 'degraded';
-  const first = reasons.find(({ code }) => meaning(code)?.state === state && state !== 'ok');
-  const head: Finding = {
-    check,
-    status: is_usable ? 'ok' : is_soft || state === 'unknown' ? 'warning' : 'missing',
-    message: `${what}: ${headings[state]}${use}`,
-    fix: null,
-  };
+  const { state, reasons } = gpu;
   const rest = reasons.map(({ code, message, fix }): Finding => {
-    const is_cause = code === first?.code;
-    const is_note = meaning(code)?.state === 'ok';
-    const status = is_note ? (fix === null ? 'ok' : 'warning') : is_cause ? head.status : 'warning';
-    return { check, status, message, fix };
+    return { check, status: statusOf(code, fix), message, fix };
   });
-  return [head, ...rest];
+  // Where something is wrong with it, that says which GPU it is.
+  return state === 'ok' ? [head(gpu), ...rest] : rest;
 }
+
+function head({ model, pci, memory_bytes, usable_by }: GpuRecord): Finding {
+  const size = memory_bytes > 0 ? `, ${formatMemory(memory_bytes)}` : '';
+  const what = `${model}${pci === null ? '' : ` at ${pci}`}${size}`;
+  const by = usable_by.map((driver) => users[driver]).join(' and ');
+  if (by !== '') {
+    return { check, status: 'ok', message: `${what}: usable by ${by}`, fix: null };
+  }
+  const message = `${what}: it is well, and nothing here can use it yet`;
+  return { check, status: 'warning', message, fix: null };
+}
+
+const users = { docker: 'containers', libvirt: 'virtual machines' } as const;
+
+/** What an owner has chosen, or may choose, is no lack. */
+const choices: readonly string[] = ['gpu_set_aside', 'gpu_not_dedicated', 'gpu_mig'];
+
+function statusOf(code: string, fix: string | null): Finding['status'] {
+  if (choices.includes(code) || fix === null) return 'ok';
+  const state = meaning(code)?.state ?? 'unknown';
+  return soft.includes(state) ? 'warning' : 'missing';
+}
+
+const soft: readonly GpuState[] = ['ok', 'busy_owner', 'degraded', 'unknown'];
 
 function meaning(code: string) {
   return Object.hasOwn(gpuMeanings, code) ? gpuMeanings[code as GpuReasonCode] : null;
@@ -77,11 +73,18 @@ function programErrors({ log }: GpuSnapshot): Finding[] {
   });
 }
 
-function logFindings({ log }: GpuSnapshot): Finding[] {
-  if (log.unread === null) return [];
+function logFindings({ log, module }: GpuSnapshot): Finding[] {
+  if (log.unread === null || module === null) return [];
   const message = `errors of GPUs in the kernel's log are not seen: ${log.unread}`;
   const fix = 'sudo usermod -aG systemd-journal "$USER", then sign in again';
   return [{ check, status: 'warning', message, fix }];
+}
+
+/** Devices are not held by runs yet (ADR-0049), so none is handed out, however well it is. */
+function useFindings(gpus: readonly GpuRecord[]): Finding[] {
+  if (!gpus.some((gpu) => gpu.usable_by.length > 0)) return [];
+  const message = 'no workload is given a GPU by this version yet';
+  return [{ check: 'gpu use', status: 'warning', message, fix: cpu_works }];
 }
 
 function noDevice(seen: GpuSnapshot): Finding {

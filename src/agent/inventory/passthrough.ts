@@ -30,12 +30,13 @@ export function judgePassthrough(card: PciDisplay, here: Distribution): GpuReaso
   }
   const others = group.members.filter((one) => !one.is_bridge && !isSameCard(one, card));
   if (others.length > 0) {
-    add('gpu_group_shared', { group: group.number, others: describe(others) }, null);
+    const fix = 'put one of them into another slot, where the groups differ';
+    add('gpu_group_shared', { group: group.number, others: describe(others) }, fix);
   }
   if (card.is_boot_display) {
     add('gpu_boot_display', {}, 'make another GPU the first one, in its firmware setup');
   }
-  if (!card.can_reset) add('gpu_no_reset', {}, null);
+  if (!card.can_reset) add('gpu_no_reset', {}, 'use it in containers');
   const is_able = others.length === 0 && !card.is_boot_display && card.can_reset;
   if (is_able && !aside && card.screens.length === 0) {
     const fix = `to set it aside from the next boot on: ${here.sudo}driverctl set-override ${address} vfio-pci`;
