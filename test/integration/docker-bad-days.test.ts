@@ -356,3 +356,40 @@ test('a run folder that cannot be made is a refusal, and leaves no container', r
   await assert.rejects(harness.driver.start(spec, never), code('start_failed'));
   assert.deepEqual(await harness.driver.observe(), []);
 });
+
+test('a socket that leads out of the container is no port of it', real, async () => {
+  await using harness = await dockerHarness();
+  const lead = 'ln -s /var/run/docker.sock /run/einsora/http.sock; mkdir /run/einsora/web.sock';
+  const ports = ['http', 'web'];
+  const spec = await ready(harness, harness.shell(`${lead}; ${stays}`, { ports }));
+  await assert.rejects(
+    harness.driver.dial(spec.run, 'http'),
+    code('port_unreachable', /no socket/),
+  );
+  await assert.rejects(harness.driver.dial(spec.run, 'web'), code('port_unreachable', /no socket/));
+});
+
+test(
+  'what the engine dropped of a flood is marked, and what came after it is there',
+  real,
+  async () => {
+    await using harness = await dockerHarness();
+    const flood = 'line=$(printf "%0999d" 0); yes $line | head -n 45000; echo the end; echo ready';
+    const spec = harness.shell(`echo first; sleep 1; ${flood}; while :; do sleep 0.1; done`);
+    await harness.driver.start(spec, never);
+    await until(harness.clock, 'it began', async () => {
+      return (await harness.driver.logs(spec.run, 0, 100)).text === 'first\n' || null;
+    });
+    const name = nameOf(spec);
+    for (let tries = 0; tries < 300; tries += 1) {
+      if ((await harness.docker('logs', '--tail', '1', name)).includes('ready')) break;
+      await harness.clock.sleep(100);
+    }
+    const { text } = await harness.driver.logs(spec.run, 0, 200);
+    assert.match(text, /^first\n\[einsora: some output was dropped before it was read\]\n0+$/);
+    const tail = await harness.driver.logs(spec.run, -40, 40);
+    assert.match(tail.text, /\nthe end\nready\n$/);
+    assert.equal((await harness.driver.logs(spec.run, tail.next_offset, 100)).text, '');
+    assert.ok(tail.next_offset < 31 * 2 ** 20);
+  },
+);
