@@ -9,8 +9,10 @@ import { makeWheel } from '../../test/lib/wheel-maker.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { exec, killGroup, spawnChild } from './exec.ts';
 import { readIfThere } from './files.ts';
+import { digest } from './secret.ts';
 import { installedWheel, installWheel, type WheelOptions, type WheelPin } from './wheel.ts';
 import { isAlive } from './wheel-lock.ts';
+import { findPython } from './wheel-python.ts';
 
 const child = fileURLToPath(new URL('../../test/lib/wheel-child.ts', import.meta.url));
 const python = needs('python');
@@ -249,4 +251,42 @@ test('a Python without pip makes a virtual environment that has it', python, asy
   const result = await installWheel(bench.options(greeting(bench)));
   assert.ok(result.ok, JSON.stringify(result));
   assert.deepEqual(readdirSync(bench.folder), ['tiny-greeting-1.0']);
+});
+
+/** Two wheels as one set, pinned by the text that names them. */
+function setOf(bench: Bench, wrong = ''): WheelPin {
+  const parts = ['first', 'second'].map((name) =>
+    makeWheel(bench.index, name, { [`${name}.py`]: `word = "${name}"\n` }),
+  );
+  const requirements = parts
+    .map(({ name, version, builds }) => {
+      const sha256 = name === wrong ? '0'.repeat(64) : builds.any?.sha256;
+      return `${name}==${version} \\\n    --hash=sha256:${sha256}\n`;
+    })
+    .join('');
+  const builds = { any: { sha256: digest(requirements), bytes: 2000, unpacked_bytes: 4000 } };
+  return { name: 'both', version: '2-py3', builds, requirements };
+}
+
+test('a set of wheels is installed whole, by the Python that it is for', python, async () => {
+  using bench = makeBench();
+  bench.python();
+  const other = await findPython({ env: { PATH: bench.bin }, clock: systemClock });
+  assert.ok(other);
+  const options = { ...bench.options(setOf(bench)), python: other };
+  const result = await installWheel(options);
+  assert.deepEqual(result, { ok: true, path: join(bench.folder, 'both-2-py3') });
+  for (const name of ['first', 'second']) {
+    assert.ok(existsSync(join(bench.folder, 'both-2-py3', `${name}.py`)));
+  }
+  assert.deepEqual(await installWheel({ ...options, env: { PATH: '/nowhere' } }), result);
+  assert.equal(bench.installs(), 1);
+});
+
+test('one wheel of a set with another hash leaves nothing of the set', python, async () => {
+  using bench = makeBench();
+  bench.python();
+  const result = await installWheel(bench.options(setOf(bench, 'second')));
+  assert.equal(result.ok ? '' : result.code, 'download_corrupt');
+  assert.deepEqual(readdirSync(bench.folder), []);
 });
