@@ -99,7 +99,8 @@ function row(workload) {
     link.setAttribute('aria-label', `Open ${workload.name}`);
     line.firstChild.append(' ', link);
   }
-  if (workload.state === 'running') {
+  // Into an endpoint nobody goes: it only answers requests.
+  if (workload.state === 'running' && workload.kind !== 'endpoint') {
     const link = element('a', 'Terminal');
     link.href = `/terminal/${workload.id}`;
     link.target = '_blank';

@@ -19,7 +19,6 @@ import { type Browser, chromium as browserType, type Page } from 'playwright-cor
 import { type ExecResult, exec, killGroup, spawnPiped } from '../../src/lib/exec.ts';
 import { spawnOnTerminal } from '../../src/lib/pty.ts';
 import { seededRandom } from '../../src/lib/random.ts';
-import { writeKnownAnswerModel } from '../lib/known-answer.ts';
 import { processesWith } from '../lib/native-harness.ts';
 import { chromium, needs } from '../lib/parts.ts';
 import {
@@ -31,7 +30,7 @@ import {
   until,
 } from '../lib/program.ts';
 
-const real = needs('llama', 'bwrap', 'cgroup');
+const real = needs('python', 'bwrap', 'cgroup');
 const given = {} as { program: Program; folder: string; id: string; env: Record<string, string> };
 
 before(async () => {
@@ -40,10 +39,10 @@ before(async () => {
   const program = await startProgram({ data_dir });
   const folder = join(data_dir, 'given');
   mkdirSync(folder);
-  writeKnownAnswerModel(join(folder, 'known.gguf'));
   const env = { PATH: process.env.PATH ?? '', EINSORA_DATA_DIR: data_dir };
   Object.assign(given, { program, folder, env });
-  const launched = await cli(['launch', 'endpoint', './known.gguf', '--name', 'box', '--json']);
+  // Its environment is fetched once, into the cache that tests share.
+  const launched = await program.cli(['launch', 'notebook', '--name', 'box', '--json'], 240_000);
   assert.equal(launched.code, 0, launched.stderr);
   given.id = JSON.parse(launched.stdout).workload.id;
 });
@@ -238,7 +237,7 @@ const shownIn = (page: Page) =>
   page.evaluate<string>("document.querySelector('.xterm-rows')?.textContent ?? ''");
 
 test('the web terminal types, shows, resizes, keeps up with a flood, and says how it ended', {
-  ...needs('llama', 'bwrap', 'cgroup', 'chromium'),
+  ...needs('python', 'bwrap', 'cgroup', 'chromium'),
   timeout: 90_000,
 }, async () => {
   const browser = await browserType.launch({
