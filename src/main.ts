@@ -17,6 +17,7 @@ import { addMachine } from './cli/commands/machine.ts';
 import { addModels } from './cli/commands/models.ts';
 import { addSecrets } from './cli/commands/secrets.ts';
 import { addSsh } from './cli/commands/ssh.ts';
+import { addTop } from './cli/commands/top.ts';
 import { addUsage } from './cli/commands/usage.ts';
 import { type Environment, loadConfig } from './cli/config.ts';
 import { exitCode } from './cli/exit-codes.ts';
@@ -82,6 +83,7 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addLaunch(program, go);
   addUse(program, go);
   addWorkloads(program, go);
+  addTop(program, go);
   addSsh(program, go);
   addInside(program, go);
   addChanges(program, go);

@@ -51,9 +51,13 @@ export async function attach(
   }
 }
 
-/** What ends the wait. Stopped with the intent to run is only on its way to a new run. */
+/**
+ * What ends the wait. Stopped with the intent to run is only on its way to a new run, unless it was
+ * stopped for being idle.
+ */
 function endOf(workload: Workload): Ended | null {
-  const { state, intent } = workload;
+  const { state, intent, park_cause } = workload;
+  if (state === 'stopped' && park_cause === 'idle') return 'stopped';
   if (state === 'running' && intent === 'running') return 'running';
   if (state === 'failed') return 'failed';
   if (intent === 'deleted' || state === 'deleted') return 'deleted';

@@ -8,6 +8,7 @@ import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
 import { printJson, printTable, say } from './output.ts';
+import { countdownText } from './use-view.ts';
 import { stateText } from './workload-name.ts';
 
 export type LsOptions = { all?: boolean; json?: boolean };
@@ -33,6 +34,12 @@ export async function ls(context: Context, options: LsOptions): Promise<number> 
   return exitCode('ok');
 }
 
+/** What ends it by itself soon is worth a word. */
+function idleNote(workload: Workload): string | null {
+  const countdown = countdownText(workload);
+  return countdown === null ? null : `idle stop ${countdown}`;
+}
+
 function row(workload: Workload, now: number): string[] {
   const { placement, reason } = workload;
   return [
@@ -43,6 +50,6 @@ function row(workload: Workload, now: number): string[] {
     placement?.placed_class ?? workload.gpu_class ?? '',
     placement?.machine_name ?? '',
     placement?.isolation ?? '',
-    reason?.message ?? '',
+    reason?.message ?? idleNote(workload) ?? '',
   ];
 }

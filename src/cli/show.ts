@@ -9,6 +9,7 @@ import { idleText, keysText, variablesText } from './extras-view.ts';
 import type { Context } from './io.ts';
 import { pairLines, printData, printJson } from './output.ts';
 import { stageText } from './stage-view.ts';
+import { countdownText, lastUseText, useLine } from './use-view.ts';
 import { onWorkload, stateText, whereText } from './workload-name.ts';
 
 export type ShowOptions = { json?: boolean };
@@ -44,7 +45,9 @@ function showLines(workload: Workload, now: number): string[] {
     ['size', sizeText(workload)],
     ['variables', variablesText(workload.env)],
     ['ssh key', keysText(workload.ssh_public_key)],
-    ['idle stop', idleText(workload.idle_policy)],
+    ['uses', useLine(workload)],
+    ['last use', workload.use === null ? null : lastUseText(workload.use, now)],
+    ['idle stop', idleStopText(workload)],
     ['region', workload.region],
     ['where', whereText(workload)],
     ['run', textOrNull(workload.placement?.run_epoch)],
@@ -54,6 +57,13 @@ function showLines(workload: Workload, now: number): string[] {
   ]);
   const stages = workload.stages.map((stage) => `  ${stageText(stage)}`);
   return stages.length === 0 ? lines : [...lines, 'stages', ...stages];
+}
+
+/** `after 2h 0m of nothing, in 1h 52m`. */
+function idleStopText(workload: Workload): string | null {
+  const rule = idleText(workload.idle_policy);
+  const countdown = countdownText(workload);
+  return rule === null || countdown === null ? rule : `${rule}: ${countdown}`;
 }
 
 function sizeText(workload: Workload): string {

@@ -34,7 +34,9 @@ export function stateText(workload: Workload, now: number): string {
   if (state === 'stopped' && park_cause !== 'none' && park_cause !== 'user') {
     text = `stopped (${park_cause})`;
   }
-  if (state === 'stopping' && intent === 'running') text = 'stopping, then starts';
+  if (state === 'stopping' && intent === 'running') {
+    text = park_cause === 'idle' ? 'stopping (idle)' : 'stopping, then starts';
+  }
   if (workload.heard_of || (isSettled(state) && state !== 'running')) return text;
   const since = workload.last_heard_at;
   return since === null
