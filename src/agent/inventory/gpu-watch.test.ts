@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createFakeClock } from '../../../test/lib/fake-clock.ts';
 import { type GpuRecord, type GpuState, gpuSchema, gpuStates } from '../../contract/gpus.ts';
+import { exec } from '../../lib/exec.ts';
 import { silentLog } from '../../lib/log.ts';
 import {
   at,
@@ -23,7 +24,7 @@ import {
 import { debian, type FixtureMachine, fixtureReader, result } from './fixture-machine.ts';
 import { openGpuMemory } from './gpu-memory.ts';
 import { createGpuWatch, type GpuMemory, type Settling, settle } from './gpu-watch.ts';
-import { createMachineReader } from './machine-reader.ts';
+import { createMachineReader, type Exec } from './machine-reader.ts';
 
 /** A watch over a machine that changes: each `look` is a minute later. */
 function watched(memory?: GpuMemory) {
@@ -187,6 +188,42 @@ test('a real tree of files: links, folders and what may not be read', async (t) 
     gpus.map(({ uuid: one, state, usable_by }) => [one, state, usable_by]),
     [[uuid, 'ok', ['docker']]],
   );
+});
+
+test('real programs: one that crashes, one that floods, one that hangs with a child', async (t) => {
+  const root = mkdtempSync(join(tmpdir(), 'einsora-tools-'));
+  t.after(() => rmSync(root, { recursive: true, force: true }));
+  const tool = join(root, 'nvidia-smi');
+  const seen = async (script: string, timeout_ms: number) => {
+    writeFileSync(tool, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    const hasty: Exec = (command, args, options) =>
+      exec(command, args, { ...options, timeout_ms, env: { PATH: `${root}:/usr/bin:/bin` } });
+    const { run } = createMachineReader(hasty);
+    const reader = { ...fixtureReader(merge(nvidia(), loaded)), run };
+    const ask = { anew: false, memory_bytes };
+    const { gpus } = await createGpuWatch({ engine: engine() }).look(reader, debian, ask);
+    return gpus.map((gpu) => [gpu.state, gpu.reasons[0]?.message]);
+  };
+  const patient_ms = 20_000;
+  const [[crashed, why] = []] = await seen('kill -FPE $$', patient_ms);
+  assert.equal(crashed, 'unknown');
+  assert.match(why ?? '', /nvidia-smi says: ended by SIGFPE\.$/);
+  const flood = await seen('head -c 3000000 /dev/zero | tr "\\0" x', patient_ms);
+  assert.deepEqual(
+    flood.map(([state]) => state),
+    ['unknown'],
+  );
+  const hung = await seen(`sleep 600 & echo $! >> ${root}/children; wait`, 300);
+  assert.deepEqual(
+    hung.map(([state]) => state),
+    ['unknown'],
+  );
+  const children = readFileSync(join(root, 'children'), 'utf8').trim().split('\n').map(Number);
+  assert.ok(children.length > 0);
+  // Whoever waits for nobody may stay a while as an entry that runs nothing.
+  const { read } = createMachineReader(exec);
+  const isOver = (pid: number) => / [ZX] /.test(read(`/proc/${pid}/stat`) ?? ' X ');
+  for (const pid of children) assert.ok(isOver(pid), `${pid} goes on`);
 });
 
 /** Text that looks enough like a tool's to get past the first glance. */

@@ -139,7 +139,8 @@ export function troubleOf(result: ExecResult, rows: NvidiaRow[]): NvidiaTrouble 
   if (result.code === 4 || /insufficient permissions/i.test(text)) return { kind: 'no_permission' };
   if (rows.length > 0) return null; // also with exit code 14, a warning about the infoROM
   if (/no devices were found/i.test(text)) return { kind: 'no_devices' };
-  return { kind: 'failed', text: firstLine(text) || `exit code ${result.code}` };
+  const end = result.signal === null ? `exit code ${result.code}` : `ended by ${result.signal}`;
+  return { kind: 'failed', text: firstLine(text) || end };
 }
 
 export function parseRows(csv: string, fields: string[]): NvidiaRow[] {
