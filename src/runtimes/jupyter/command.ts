@@ -19,8 +19,8 @@ export type JupyterCommand = {
 
 const socket = '/run/einsora/web.sock';
 /**
- * A kernel looks for the folder of a person's own packages when it begins: without it, what the first
- * cell installs could not be imported by the second.
+ * A kernel looks for the folder of a person's own packages when it begins: without it, what the
+ * first cell installs could not be imported by the second.
  */
 const prepared = 'mkdir -p "$(python3 -m site --user-site)" 2>/dev/null; exec "$@"';
 
