@@ -92,7 +92,7 @@ async function raw(port: number, text: string): Promise<string> {
     chunks.push(String(chunk));
     socket.end();
   });
-  await once(socket, 'close');
+  await new Promise((resolve) => socket.once('close', resolve));
   return chunks.join('').split('\r\n', 1)[0] ?? '';
 }
 
@@ -219,6 +219,15 @@ given('one caller has so many requests at once, and gets them back', never, asyn
     status = again.statusCode ?? 0;
     again.destroy();
   }
+});
+
+given('one caller has so many connections, however silent', ok, async ({ port }) => {
+  const all = Array.from({ length: limits.relay_connections_of_one }, () =>
+    connect(port, '127.0.0.1'),
+  );
+  await Promise.all(all.map((socket) => once(socket, 'connect')));
+  assert.equal(await raw(port, 'GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n'), '');
+  for (const socket of all) socket.destroy();
 });
 
 const elsewhere = { ...network, subnets: ['10.9.0.0/16'] };

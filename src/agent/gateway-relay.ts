@@ -92,20 +92,15 @@ function createRelayServer({ gateway, log }: GatewayRelayOptions, subnets: strin
     const [address = '', prefix = ''] = subnet.split('/');
     callers.addSubnet(address, Number(prefix));
   }
-  const busy = new Map<string, number>();
+  const busy = createCounts();
+  const connected = createCounts();
   const server = createServer(
     { headersTimeout: 10_000, requestTimeout: 120_000, maxHeaderSize: limits.relay_header_bytes },
     (request, response) => {
       const caller = request.socket.remoteAddress ?? '';
-      const count = busy.get(caller) ?? 0;
-      const refused = judge(request, count);
+      const refused = judge(request, busy.of(caller));
       if (refused !== null) return refuse(request, response, refused);
-      busy.set(caller, count + 1);
-      response.once('close', () => {
-        const left = (busy.get(caller) ?? 1) - 1;
-        if (left > 0) busy.set(caller, left);
-        else busy.delete(caller);
-      });
+      response.once('close', busy.add(caller));
       void passOn(gateway, request, response).catch((error) => {
         log.debug({ error: describeError(error) }, 'the relay reached no gateway');
         refuse(request, response, refusals.no_gateway);
@@ -114,12 +109,32 @@ function createRelayServer({ gateway, log }: GatewayRelayOptions, subnets: strin
   );
   server.maxConnections = limits.relay_connections;
   server.on('connection', (socket) => {
-    if (!callers.check(socket.remoteAddress ?? '')) socket.destroy();
+    const caller = socket.remoteAddress ?? '';
+    const is_one_too_many = connected.of(caller) >= limits.relay_connections_of_one;
+    if (!callers.check(caller) || is_one_too_many) return void socket.destroy();
+    socket.once('close', connected.add(caller));
   });
   for (const event of ['upgrade', 'connect'] as const) {
     server.on(event, (_: IncomingMessage, socket: Duplex) => socket.destroy());
   }
   return server;
+}
+
+/** How many of something each caller has. */
+function createCounts() {
+  const counts = new Map<string, number>();
+  const of = (caller: string) => counts.get(caller) ?? 0;
+  return {
+    of,
+    /** One more; what is returned takes it back. */
+    add(caller: string): () => void {
+      counts.set(caller, of(caller) + 1);
+      return () => {
+        if (of(caller) > 1) counts.set(caller, of(caller) - 1);
+        else counts.delete(caller);
+      };
+    },
+  };
 }
 
 type Refusal = { status: number; code: string; message: string };

@@ -5,7 +5,7 @@
  * away changes nothing; containers that go on keep their network and their fence when this program
  * ends.
  */
-import type { Clock } from '../../lib/clock.ts';
+import { type Clock, withDeadline } from '../../lib/clock.ts';
 import { describeError, type Log } from '../../lib/log.ts';
 import { createEngine } from './engine.ts';
 import { EngineDown } from './engine-error.ts';
@@ -20,6 +20,8 @@ export type FenceKeeperOptions = {
 };
 
 const every_ms = 15_000;
+/** An engine that hangs keeps nobody from ending. */
+const stop_patience_ms = 3000;
 
 export function startFenceKeeper(options: FenceKeeperOptions): { stop(): Promise<void> } {
   const { install_id, fence, clock, log } = options;
@@ -48,17 +50,20 @@ export function startFenceKeeper(options: FenceKeeperOptions): { stop(): Promise
     }
   }
 
+  async function leave(): Promise<void> {
+    await running;
+    if (await removeNetwork(engine, install_id)) await fence.release();
+  }
+
   const running = loop();
   return {
     async stop() {
       stopping.abort();
-      await running;
-      try {
-        if (await removeNetwork(engine, install_id)) await fence.release();
-      } catch (error) {
+      const why = 'the engine takes too long';
+      await withDeadline(clock, stop_patience_ms, why, leave()).catch((error) => {
         if (error instanceof EngineDown) return;
         log.debug({ error: describeError(error) }, 'the fence stays');
-      }
+      });
     },
   };
 }
