@@ -2,8 +2,8 @@
  * GPUs in words, for the doctor and the machine's page: one finding for each GPU, one for each
  * thing that is to be known of it, or why there is none.
  *
- * Invariants: pure; every lack says what to do about it on this system; notes of programs that ended
- * with an error stand here only, for they change nothing.
+ * Invariants: pure; every lack says what to do about it on this system; notes of programs that
+ * ended with an error stand here only, for they change nothing.
  */
 import type { GpuRecord, GpuState } from '../../contract/gpus.ts';
 import { formatMemory } from '../../core/format.ts';
@@ -68,7 +68,8 @@ function programErrors({ log }: GpuSnapshot): Finding[] {
     if (seen.length === 0) return [];
     const count = seen.reduce((sum, xid) => sum + (xids[xid] ?? 0), 0);
     const times = count === 1 ? 'a program on it has' : `${count} times a program on it has`;
-    const message = `GPU at ${pci}: ${times} failed (Xid ${seen.join(', ')}); the GPU itself is well`;
+    const which = seen.join(', ');
+    const message = `GPU at ${pci}: ${times} failed (Xid ${which}); the GPU itself is well`;
     return [{ check, status: 'ok', message, fix: null }];
   });
 }

@@ -2,8 +2,8 @@
  * Names of the GPUs that were seen on this machine, kept in a file: a GPU that is given to virtual
  * machines, or whose driver is broken, tells nobody what it is.
  *
- * Invariants: a file that is missing or damaged is an empty memory; one that cannot be written costs
- * nothing but the memory.
+ * Invariants: a file that is missing or damaged is an empty memory; one that cannot be written
+ * costs nothing but the memory.
  */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';

@@ -79,7 +79,8 @@ test('MIG instances are devices of their own, as well as their GPU', async () =>
       rows: [cells({ 'mig.mode.current': 'Enabled', name: 'NVIDIA A100-SXM4-40GB' })],
       list: `GPU 0: NVIDIA A100-SXM4-40GB (UUID: ${uuid})\n  MIG 3g.20gb     Device  0: (UUID: ${instance})\n`,
       xml: `<nvidia_smi_log><gpu id="00000000:01:00.0"><mig_devices><mig_device><index>0</index>
-        <fb_memory_usage><total>20096 MiB</total></fb_memory_usage></mig_device></mig_devices></gpu></nvidia_smi_log>`,
+        <fb_memory_usage><total>20096 MiB</total></fb_memory_usage></mig_device></mig_devices>
+        </gpu></nvidia_smi_log>`,
     }),
     toolkit([uuid, instance]),
   );

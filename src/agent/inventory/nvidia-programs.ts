@@ -2,8 +2,8 @@
  * Programs that compute on GPUs and are not of Einsora: the best sign that a machine's owner wants
  * the GPU.
  *
- * Invariants: a program of which we cannot tell whose it is counts as the owner's; ours are those in
- * containers that carry our label; nothing is ended here.
+ * Invariants: a program of which we cannot tell whose it is counts as the owner's; ours are those
+ * in containers that carry our label; nothing is ended here.
  */
 import { plainText } from '../../lib/text.ts';
 import type { MachineReader } from './machine-reader.ts';

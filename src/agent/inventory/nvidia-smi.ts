@@ -2,7 +2,7 @@
  * What `nvidia-smi` says, asked so that one broken GPU or one unknown field does not hide the rest.
  *
  * Invariants: an unknown field would fail the whole query, so what the tool offers is asked first;
- * an answer that cannot be understood is a trouble with its text, never "no GPU"; a value that reads
+ * an answer that cannot be understood is a trouble with its text, never "no GPU"; what reads
  * [N/A], [Unknown Error] or ERR! is a value; a query that fails as a whole is asked again for each
  * GPU that the bus shows.
  */

@@ -3,8 +3,8 @@
  *
  * Invariants: pure; says yes only of a GPU whose group holds nothing but its own functions and
  * bridges, that can be reset, on which the machine does not boot, and which vfio-pci holds already:
- * taking it from a driver that is using it can hang the kernel, so a person sets it aside. Overriding
- * the groups (ACS) is never suggested: they are what keeps the guest in.
+ * taking it from a driver that is using it can hang the kernel, so a person sets it aside.
+ * Overriding the groups (ACS) is never suggested: they are what keeps the guest in.
  */
 import type { GpuReasonCode } from '../../core/gpus.ts';
 import type { Details } from '../../core/reasons.ts';
@@ -39,7 +39,8 @@ export function judgePassthrough(card: PciDisplay, here: Distribution): GpuReaso
   if (!card.can_reset) add('gpu_no_reset', {}, 'use it in containers');
   const is_able = others.length === 0 && !card.is_boot_display && card.can_reset;
   if (is_able && !aside && card.screens.length === 0) {
-    const fix = `to set it aside from the next boot on: ${here.sudo}driverctl set-override ${address} vfio-pci`;
+    const command = `${here.sudo}driverctl set-override ${address} vfio-pci`;
+    const fix = `to set it aside from the next boot on: ${command}`;
     add('gpu_not_dedicated', {}, fix);
   }
   return found;

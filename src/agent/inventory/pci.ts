@@ -2,7 +2,8 @@
  * GPUs on the PCI bus and what surrounds them, straight from the kernel: the ground truth that
  * stays when a driver or its tool is broken.
  *
- * Invariants: reads files and runs nothing, so it cannot hang; what cannot be read is null or false.
+ * Invariants: reads files and runs nothing, so it cannot hang; what cannot be read is null or
+ * false.
  */
 import type { MachineReader } from './machine-reader.ts';
 
