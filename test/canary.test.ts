@@ -18,6 +18,7 @@ import {
   type Find,
   processesOf,
 } from './lib/canary.ts';
+import { giveInside } from './lib/canary-inside.ts';
 import { type FakeHub, startFakeHub } from './lib/fake-hub.ts';
 import { writeKnownAnswerModel } from './lib/known-answer.ts';
 import { needs } from './lib/parts.ts';
@@ -32,35 +33,39 @@ const newToken = (prefix: 'tsk_' | 'ept_' | 'eat_') => makeToken(prefix, systemR
 type World = { program: Program; canaries: Canaries; hub: FakeHub; cache_dir: string };
 type Body = { items?: { id: string }[]; url?: string; token?: string };
 
-test('no secret is where it does not belong', needs('llama', 'bwrap', 'cgroup'), async () => {
-  const data_dir = temporaryFolder();
-  const hub = await startFakeHub();
-  const canaries = createCanaries();
-  const surroundings = prepare(data_dir, hub, canaries);
-  const { cache_dir } = surroundings;
-  let program = await startProgram({ data_dir, env: surroundings.env });
-  try {
-    const world = () => ({ program, canaries, hub, cache_dir });
-    noteFiles(world());
-    const outputs: string[] = [];
-    const link = await signIn(world());
-    outputs.push(await useAccounts(world(), link), await useEndpoint(world()));
-    outputs.push(await misuse(world()), await readEverything(world()));
-    assert.ok(canaries.names().length >= 20, canaries.names().join());
-    assertNone(findings(world(), outputs));
-    outputs.push(program.said());
-    await program.kill();
-    outputs.push(await dumpOfFolder(data_dir));
-    assertNone(findings(world(), outputs));
-    program = await startProgram({ data_dir, env: surroundings.env });
-    outputs.push(program.said(), await readEverything(world()));
-    assertNone(findings(world(), outputs));
-    await showThatItBites(world());
-  } finally {
-    await cleanUp(data_dir, program);
-    await hub.close();
-  }
-});
+test(
+  'no secret is where it does not belong',
+  needs('llama', 'python', 'bwrap', 'cgroup'),
+  async () => {
+    const data_dir = temporaryFolder();
+    const hub = await startFakeHub();
+    const canaries = createCanaries();
+    const surroundings = prepare(data_dir, hub, canaries);
+    const { cache_dir } = surroundings;
+    let program = await startProgram({ data_dir, env: surroundings.env });
+    try {
+      const world = () => ({ program, canaries, hub, cache_dir });
+      noteFiles(world());
+      const outputs: string[] = [];
+      const link = await signIn(world());
+      outputs.push(await useAccounts(world(), link), await useEndpoint(world()));
+      outputs.push(await useInside(world()), await misuse(world()), await readEverything(world()));
+      assert.ok(canaries.names().length >= 20, canaries.names().join());
+      assertNone(findings(world(), outputs));
+      outputs.push(program.said());
+      await program.kill();
+      outputs.push(await dumpOfFolder(data_dir));
+      assertNone(findings(world(), outputs));
+      program = await startProgram({ data_dir, env: surroundings.env });
+      outputs.push(program.said(), await readEverything(world()));
+      assertNone(findings(world(), outputs));
+      await showThatItBites(world());
+    } finally {
+      await cleanUp(data_dir, program);
+      await hub.close();
+    }
+  },
+);
 
 /** The environment with secrets of others, and a hub whose token is one. */
 function prepare(data_dir: string, hub: FakeHub, canaries: Canaries) {
@@ -174,6 +179,19 @@ async function useEndpoint({ program, canaries }: World): Promise<string> {
   assert.equal(answer.status, 200, await answer.clone().text());
   await answer.text();
   // What it said on the command line is the user's own: the key is shown there, once.
+  return launched.stderr;
+}
+
+/** What is given to programs beside a run, and kept in its files. */
+async function useInside({ program, canaries }: World): Promise<string> {
+  const launched = await program.cli(['launch', 'notebook', '--name', 'inside'], 240_000);
+  assert.equal(launched.code, 0, launched.stderr);
+  const given = {
+    ...{ argument: unique('argument of exec'), variable: unique('variable of exec') },
+    ...{ stdin: unique('stdin of exec'), content: unique('content of a file') },
+  };
+  for (const [name, value] of Object.entries(given)) canaries.add(`${name} given inside`, value);
+  await giveInside(program, 'inside', given);
   return launched.stderr;
 }
 
