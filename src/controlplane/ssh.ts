@@ -5,10 +5,12 @@
  * there; nothing goes into an endpoint; a visit is bound to one run, and ends with it, with the
  * proof that opened it and with this control plane; each that signed in is in the activity log.
  */
+import type { Duplex } from 'node:stream';
 import type { HostKey } from '../access/ssh/host-key.ts';
 import { createSshServer, type Inside } from '../access/ssh/server.ts';
 import type { Backend } from '../backends/backend.ts';
 import { EinsoraError } from '../contract/errors.ts';
+import { limits } from '../contract/limits.ts';
 import { raw_protocol } from '../contract/upgrades.ts';
 import { makeId } from '../core/ids.ts';
 import { hasShell } from '../core/images.ts';
@@ -37,6 +39,8 @@ export type SshDeps = {
   host_key: HostKey;
   /** A workload is in use. */
   touched(workload_id: string): void;
+  /** Wakes it where it was stopped for being idle. */
+  wake?(workload_id: string, how: string): Promise<unknown>;
   /** It is in use until the returned function is called. */
   using?(workload_id: string): () => void;
 };
@@ -81,15 +85,16 @@ export function createSsh(deps: SshDeps): Ssh {
   return { handle, close: () => server.close() };
 }
 
-async function findRun(deps: SshDeps, { principal, params }: Upgrade) {
+async function findRun(deps: SshDeps, { principal, params, socket }: Upgrade) {
   const { tenant_id } = principal;
   const workload = params.workload ?? '';
   const row = await deps.store.read(findWorkload, { tenant_id, workload });
   if (row === undefined) throw new EinsoraError('not_found', { what: `workload ${workload}` });
-  const { id, name, kind, state } = row;
+  const { id, name, kind } = row;
   if (!hasShell(kind as Kind)) throw new EinsoraError('no_shell', { name, kind });
+  if (row.state !== 'running' && row.park_cause === 'idle') await awaken(deps, id, socket);
   const target = await deps.store.read(findTarget, { workload_id: id });
-  const { replica, run_epoch, machine_id } = target ?? {};
+  const { replica, run_epoch, machine_id, state = row.state } = target ?? {};
   const is_there = typeof replica === 'number' && typeof run_epoch === 'number';
   if (state !== 'running' || !is_there || typeof machine_id !== 'string') {
     throw new EinsoraError('not_ready', { name, state });
@@ -97,6 +102,22 @@ async function findRun(deps: SshDeps, { principal, params }: Upgrade) {
   const run: RunKey = { workload_id: id, replica, run_epoch };
   return { row, run, machine_id };
 }
+
+/** Wakes what was stopped for being idle, and waits for it: OpenSSH's client waits too. */
+async function awaken(deps: SshDeps, workload_id: string, socket: Duplex): Promise<void> {
+  const { store, clock } = deps;
+  if (deps.wake === undefined) return;
+  await deps.wake(workload_id, 'somebody came by SSH');
+  const deadline = clock.monotonic() + limits.wake_hold_ms;
+  while (clock.monotonic() < deadline && !socket.destroyed) {
+    const now = await store.read(findTarget, { workload_id });
+    const is_settled = now === undefined || now.state === 'stopped' || now.state === 'failed';
+    if (is_settled || typeof now.run_epoch === 'number') return;
+    await clock.sleep(wake_look_ms);
+  }
+}
+
+const wake_look_ms = 250;
 
 /** Keys that cannot be read let nobody in. */
 function keysOf(row: WorkloadRow): AuthorizedKey[] | null {

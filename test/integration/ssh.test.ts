@@ -29,6 +29,7 @@ const part = needs('ssh', 'bash');
 const launcher = join(repository, 'bin/einsora');
 let site: SiteRig;
 let box: Notebook;
+const asleep: Notebook[] = [];
 /** A home and a data folder whose names are as bad as names get. */
 let folder = '';
 let home = '';
@@ -47,6 +48,13 @@ before(async () => {
   const logs = async () => ({ text: '', next_offset: 0, end: false });
   site = await createSiteRig({
     clock: systemClock,
+    // As the controller would, a moment later.
+    wake: async (id) => {
+      const one = asleep.find((notebook) => notebook.id === id);
+      if (one === undefined) return;
+      await site.move(one, 'provisioning');
+      systemClock.after(300, () => void site.move(one, 'running', 2));
+    },
     backend: {
       ...{ logs, dial: () => Promise.reject(new Error('nothing is dialled')) },
       exec: (_machine, _run, ask, signal) => start(ask, signal),
@@ -177,6 +185,17 @@ test(
     rmSync(path);
   },
 );
+
+test('what was stopped for being idle is woken, and waited for', part, async () => {
+  const made = await site.addNotebook();
+  asleep.push(made);
+  const text = "update workloads set state = 'stopped', park_cause = 'idle' where id = $1";
+  await site.rig.store.transact('write', { text, params: [made.id] });
+  const ended = 'update runs set ended_at = 1 where workload_id = $1';
+  await site.rig.store.transact('write', { text: ended, params: [made.id] });
+  const asked = await einsora(['ssh', made.name, 'echo awake']);
+  assert.equal(asked.stdout, 'awake\n', asked.stderr);
+});
 
 test('a file that was not there is not there after it is undone', part, async () => {
   await einsora(['ssh-config', '--write']);

@@ -65,7 +65,11 @@ export type Told = { status: number; headers: Headers; text: string; body: Body 
 /** An answer as it came over the wire. */
 export type Answer = { status: number; head: string; body: string; text: string };
 
-export type SiteRigOptions = { clock?: Clock; backend?: ApiDeps['backend'] };
+export type SiteRigOptions = {
+  clock?: Clock;
+  backend?: ApiDeps['backend'];
+  wake?(workload_id: string): Promise<unknown>;
+};
 
 export async function createSiteRig(options: SiteRigOptions = {}): Promise<SiteRig> {
   const rig = await createRig();
@@ -90,6 +94,7 @@ export async function createSiteRig(options: SiteRigOptions = {}): Promise<SiteR
     siteToken: (run) => new Secret(`token-of-${runName(run)}`),
     backend,
     host_key: openHostKey(rig.apiDeps.data_dir),
+    ...(options.wake === undefined ? {} : { wake: options.wake }),
     touched: (workload_id) => void touched.push(workload_id),
   });
   const gateway = { handle: async () => {}, close: async () => {} };
