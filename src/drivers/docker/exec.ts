@@ -52,8 +52,10 @@ export async function openExec(
     }
     if (typeof found === 'string') throw refuse(found);
     const session = sessionOf(deps, { ...found, container, token, ask });
-    if (signal.aborted) session.kill();
-    else signal.addEventListener('abort', () => session.kill(), { once: true });
+    const kill = () => session.kill();
+    signal.addEventListener('abort', kill, { once: true });
+    session.exited.finally(() => signal.removeEventListener('abort', kill));
+    if (signal.aborted) kill();
     return session;
   } catch (error) {
     if (error instanceof DriverError) throw error;

@@ -6,8 +6,7 @@
  * An image without a shell can be read, and says so when it is to be changed.
  */
 import { posix } from 'node:path';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { Readable, type Writable } from 'node:stream';
 import { describeError } from '../../lib/log.ts';
 import type { ExecSession, FileFacts, RunFiles } from '../../lib/session.ts';
 import { DriverError } from '../driver.ts';
@@ -175,20 +174,29 @@ async function script(
     : fileError(path, new Error(stderr || `it ended with ${code}`));
 }
 
-/** Gives it all of the input. A program that ended early took no more: its own errors say why. */
-async function feed({ stdin, exited }: ExecSession, input: Readable): Promise<void> {
-  let has_ended = false;
-  exited.then(() => {
-    has_ended = true;
-    input.destroy();
-  });
-  try {
-    if (input.errored !== null) throw input.errored;
-    await pipeline(input, stdin);
-  } catch (error) {
-    if (input.errored !== null || (input.destroyed && !has_ended)) throw error;
-    await exited;
+/**
+ * Gives it all of the input; rejects where that breaks off. A program that ended early takes no
+ * more: its own errors say why.
+ */
+async function feed({ stdin }: ExecSession, input: Readable): Promise<void> {
+  for await (const chunk of input) {
+    if (stdin.destroyed) return;
+    if (!stdin.write(chunk)) await untilWritable(stdin);
   }
+  stdin.end();
+}
+
+function untilWritable(stdin: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    if (stdin.destroyed) return resolve();
+    const settled = () => {
+      stdin.off('drain', settled);
+      stdin.off('close', settled);
+      resolve();
+    };
+    stdin.on('drain', settled);
+    stdin.on('close', settled);
+  });
 }
 
 async function collect(output: Readable | null): Promise<string> {

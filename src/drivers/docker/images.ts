@@ -55,9 +55,11 @@ export function createImages(deps: {
     const pull = pulls.get(reference) ?? beginPull(reference);
     pull.listeners.add(listener);
     pull.waiting += 1;
+    const call = calledOff(signal);
     try {
-      await Promise.race([pull.done, calledOff(signal)]);
+      await Promise.race([pull.done, call.off]);
     } finally {
+      call.forget();
       pull.listeners.delete(listener);
       pull.waiting -= 1;
       if (pull.waiting === 0) {
@@ -147,10 +149,12 @@ function pullFailed(image: string, tries: number, error: unknown): DriverError {
   return driverError('image_pull_failed', { image, tries, why }, error);
 }
 
-function calledOff(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    const refuse = () => reject(startFailed('it was called off'));
-    if (signal.aborted) refuse();
-    else signal.addEventListener('abort', refuse, { once: true });
-  });
+/** `off` rejects when it is called off; `forget` leaves the signal alone again. */
+function calledOff(signal: AbortSignal): { off: Promise<never>; forget(): void } {
+  const { promise: off, reject } = Promise.withResolvers<never>();
+  off.catch(() => {}); // also where the pull has ended first
+  const refuse = () => reject(startFailed('it was called off'));
+  if (signal.aborted) refuse();
+  signal.addEventListener('abort', refuse, { once: true });
+  return { off, forget: () => signal.removeEventListener('abort', refuse) };
 }
