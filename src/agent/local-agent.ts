@@ -30,6 +30,7 @@ import { localGateway } from './gateway-door.ts';
 import { createInstanceWork } from './instance-run.ts';
 import { takeInventory } from './inventory/inventory.ts';
 import type { Offer } from './inventory/offer.ts';
+import { createToolRunner } from './inventory/tool-runner.ts';
 import { openJournal } from './journal.ts';
 import { openLocalDocker } from './local-docker.ts';
 import { openLocalGpus } from './local-gpus.ts';
@@ -79,6 +80,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
   const journal = openJournal(join(data_dir, 'agent', 'journal'), log);
 
   const gpus = openLocalGpus(options);
+  const runTool = createToolRunner(exec, clock);
 
   async function inventory(anew: boolean) {
     // It is small, and without it nothing runs: brought before the machine says what it can do.
@@ -90,7 +92,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
     const probes = await Promise.all([...here.values()].map(probeOf));
     return takeInventory({
       probes: [...probes, ...missingDrivers(process.platform)],
-      exec,
+      exec: runTool,
       clock,
       folder: data_dir,
       offer: options.offer,

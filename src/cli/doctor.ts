@@ -106,8 +106,9 @@ async function lookAtMachine({ config, io }: Context, scratch: string) {
       import('../drivers/docker/docker.ts'),
       import('../drivers/docker/place.ts'),
     ]);
-  const [{ createGpuWatch }, { createEngine }] = await Promise.all([
+  const [{ createGpuWatch }, { createToolRunner }, { createEngine }] = await Promise.all([
     import('../agent/inventory/gpu-watch.ts'),
+    import('../agent/inventory/tool-runner.ts'),
     import('../drivers/docker/engine.ts'),
   ]);
   const [{ createFence }, registry, { createBwrapFinder }, llama] = await Promise.all([
@@ -140,7 +141,7 @@ async function lookAtMachine({ config, io }: Context, scratch: string) {
   probes.push(await createDockerDriver({ ...docker, ...given }).probe());
   const [inventory, engine] = await Promise.all([
     takeInventory({
-      ...{ probes, exec, clock, host_name: hostname() },
+      ...{ probes, exec: createToolRunner(exec, clock), clock, host_name: hostname() },
       folder: nearestFolder(config.data_dir),
       offer: { cpu_millis: null, memory_bytes: null },
       gpus: createGpuWatch({ engine: createEngine(socket_path, clock), clock }),

@@ -34,6 +34,9 @@ export type ExecResult = {
   stderr: string;
 };
 
+/** After a kill, until a command that still is not over is left to itself. */
+const leave_ms = 2_000;
+
 /** Runs a command to its end and captures what it prints (1 MiB of each stream unless told). */
 export function exec(command: string, args: string[], options: ExecOptions): Promise<ExecResult> {
   const limit = options.output_limit_bytes ?? 1024 * 1024;
@@ -50,9 +53,12 @@ export function exec(command: string, args: string[], options: ExecOptions): Pro
     });
     child.stdin?.on('error', () => {}); // it ended without reading all: its own choice
     child.stdin?.end(options.input);
+    let cancelLeave = () => {};
     const stop = (why: 'timeout' | 'aborted') => {
       outcome = why;
       killGroup(child.pid, 'SIGKILL');
+      // One that hangs in the kernel cannot be killed: it must not keep this process from ending.
+      cancelLeave = clock.after(leave_ms, () => leave(child));
     };
     const cancel = clock.after(options.timeout_ms, () => stop('timeout'));
     const onAbort = () => stop('aborted');
@@ -62,6 +68,7 @@ export function exec(command: string, args: string[], options: ExecOptions): Pro
     child.stderr?.on('data', (chunk: Buffer) => capture(err, chunk, limit));
     const finish = (code: number | null, signal: string | null) => {
       cancel();
+      cancelLeave();
       options.signal?.removeEventListener('abort', onAbort);
       resolve({ outcome, code, signal, stdout: text(out), stderr: text(err) });
     };
@@ -72,6 +79,11 @@ export function exec(command: string, args: string[], options: ExecOptions): Pro
     });
     child.once('close', finish);
   });
+}
+
+function leave(child: ChildProcess): void {
+  child.unref();
+  for (const stream of [child.stdout, child.stderr]) if (stream instanceof Socket) stream.unref();
 }
 
 export type DetachedOptions = { env: Record<string, string>; cwd: string };

@@ -148,6 +148,7 @@ test('a short look asks nothing that does not change from minute to minute', asy
   const names = asked.map((one) => one.replace(/=.*/, '')).sort();
   assert.deepEqual(names, [
     'journalctl -k',
+    'nvidia-ctk --version',
     'nvidia-smi --query-compute-apps',
     'nvidia-smi --query-gpu',
   ]);

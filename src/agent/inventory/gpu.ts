@@ -32,10 +32,9 @@ export type Kept = {
 };
 
 export type LongLook = {
-  fields: string[];
+  fields: string[] | null;
   secure_boot: boolean;
   instances: MigInstance[] | null;
-  containers: Containers;
   amd: AmdLook;
 };
 
@@ -52,7 +51,7 @@ export async function lookAtGpus(
   const bus = listDisplays(reader);
   const module = readModule(reader);
   const cards = bus.displays.filter((one) => one.vendor === 'nvidia');
-  const fields = before?.fields ?? (await askFields(reader));
+  const fields = before?.fields ?? (await askFields(reader)); // a tool that was silent is asked again
   const [nvidia, log] = await Promise.all([
     askNvidia(
       reader,
@@ -61,9 +60,11 @@ export async function lookAtGpus(
     ),
     cards.length > 0 || module !== null ? kept.readKernelLog(reader) : quiet,
   ]);
-  const [long, programs] = await Promise.all([
-    before ?? lookLong(reader, facts, fields, nvidia, bus, module !== null),
-    nvidia.rows.length > 0 ? askPrograms(reader) : null,
+  const has_any = nvidia.rows.length > 0;
+  const [long, programs, containers] = await Promise.all([
+    before ?? lookLong(reader, fields, nvidia, bus, module !== null),
+    has_any ? askPrograms(reader) : null,
+    has_any ? lookAtContainers(reader, facts.engine) : no_containers,
   ]);
   const ours = programs === null || programs.length === 0 ? [] : await ourContainers(facts.engine);
   const snapshot: GpuSnapshot = {
@@ -72,7 +73,7 @@ export async function lookAtGpus(
     is_wsl: isWsl(reader),
     board: boardOf(reader),
     ...{ secure_boot: long.secure_boot, instances: long.instances, amd: long.amd },
-    containers: long.containers,
+    containers,
     foreign: foreignPrograms(reader, programs ?? [], ours),
   };
   return { snapshot, long };
@@ -80,28 +81,25 @@ export async function lookAtGpus(
 
 async function lookLong(
   reader: MachineReader,
-  facts: GpuFacts,
-  fields: string[],
+  fields: string[] | null,
   nvidia: NvidiaAnswer,
   bus: Bus,
   is_loaded: boolean,
 ): Promise<LongLook> {
   const cards = bus.displays.filter((one) => one.vendor === 'nvidia');
-  const has_any = cards.length > 0 || nvidia.rows.length > 0;
   const has_mig = nvidia.rows.some((row) => row.mig === 'enabled');
-  const [mokutil, instances, containers, amd] = await Promise.all([
+  const [mokutil, instances, amd] = await Promise.all([
     cards.length > 0 && !is_loaded
       ? reader.run('mokutil', ['--sb-state'], nvidia_timeout_ms)
       : null,
     has_mig ? askInstances(reader, nvidia.rows) : [],
-    has_any ? lookAtContainers(reader, facts.engine) : no_containers,
     lookAtAmd(
       reader,
       bus.displays.filter((one) => one.vendor === 'amd'),
     ),
   ]);
   const secure_boot = mokutil?.stdout.includes('SecureBoot enabled') === true;
-  return { fields, secure_boot, instances, containers, amd };
+  return { fields, secure_boot, instances, amd };
 }
 
 const no_containers: Containers = { engine: null, toolkit: null, specs: [] };

@@ -34,13 +34,20 @@ export function createKernelLog() {
   let known: KernelLog['gpus'] = {};
   /** The last line that was counted: what comes up to it was counted before. */
   let last: string | null = null;
+  let source = '';
 
   return async function look(reader: MachineReader): Promise<KernelLog> {
-    const text = await readLog(reader);
-    if (text === null) {
+    const read = await readLog(reader);
+    if (read === null) {
       return { unread: 'neither journalctl nor dmesg may be read by this user', gpus: known };
     }
-    const lines = plainText(text)
+    // Another source has other forms of the same lines: they would be counted twice.
+    if (read.source !== source) {
+      known = {};
+      last = null;
+      source = read.source;
+    }
+    const lines = plainText(read.text)
       .split('\n')
       .filter((line) => /NVRM|nvidia/i.test(line));
     const fresh = last === null ? lines : lines.slice(lines.lastIndexOf(last) + 1);
@@ -51,15 +58,17 @@ export function createKernelLog() {
 }
 
 /** With times, so that no two lines are the same. */
-async function readLog(reader: MachineReader): Promise<string | null> {
+async function readLog(reader: MachineReader): Promise<{ source: string; text: string } | null> {
   const args = ['-k', '-b', '-o', 'short-monotonic', '--no-pager', '-q', '-n', String(most_lines)];
   const journal = await reader.run('journalctl', args, timeout_ms);
   if (journal.outcome === 'exited' && journal.code === 0 && journal.stdout.trim() !== '') {
-    return journal.stdout;
+    return { source: 'journalctl', text: journal.stdout };
   }
   const levels = '--level=emerg,alert,crit,err,warn,notice';
   const ring = await reader.run('dmesg', [levels], timeout_ms);
-  return ring.outcome === 'exited' && ring.code === 0 ? ring.stdout : null;
+  return ring.outcome === 'exited' && ring.code === 0
+    ? { source: 'dmesg', text: ring.stdout }
+    : null;
 }
 
 export function readLines(lines: string[], before: KernelLog['gpus']): KernelLog['gpus'] {

@@ -59,9 +59,10 @@ const wanted = [
   'gpu_recovery_action',
 ];
 
-/** The fields that this tool knows, of those that are wanted. */
-export async function askFields(reader: MachineReader): Promise<string[]> {
+/** The fields that this tool knows, of those that are wanted; null where it does not answer. */
+export async function askFields(reader: MachineReader): Promise<string[] | null> {
   const help = await reader.run('nvidia-smi', ['--help-query-gpu'], nvidia_timeout_ms);
+  if (help.outcome === 'timeout') return null;
   const known = new Set(
     [...help.stdout.matchAll(/"([\w.]{1,80})"/g)].map((match) => match[1] ?? ''),
   );
@@ -71,9 +72,12 @@ export async function askFields(reader: MachineReader): Promise<string[]> {
 
 export async function askNvidia(
   reader: MachineReader,
-  fields: string[],
+  fields: string[] | null,
   addresses: string[],
 ): Promise<NvidiaAnswer> {
+  if (fields === null) {
+    return { rows: [], trouble: { kind: 'timeout' }, alone: {}, inforom: [] };
+  }
   const result = await query(reader, fields, null);
   if (fields.length > always.length && /not a valid field/i.test(words(result))) {
     return askNvidia(reader, always, addresses);
