@@ -49,8 +49,6 @@ export type AccessesDeps = {
 };
 
 export type Accesses = {
-  /** What is known without asking the store: null where nothing is. */
-  known(cookies: readonly string[], host: string): Access | null;
   find(cookies: readonly string[], host: string): Promise<Found>;
   close(): void;
 };
@@ -91,11 +89,6 @@ export function createAccesses(deps: AccessesDeps): Accesses {
   }
 
   return {
-    known(cookies, host) {
-      const [cookie] = cookies;
-      if (cookies.length !== 1 || cookie === undefined) return null;
-      return kept.get(digest(cookie), host);
-    },
     async find(cookies, host) {
       let best: Found = { is: 'nobody' };
       for (const cookie of cookies.slice(0, cookies_looked_at)) {

@@ -27,6 +27,8 @@ export type Relay = {
   clock: Pick<Clock, 'after'>;
   /** Called once where nothing was answered yet; whoever calls answers the browser. */
   failed(error: unknown): void;
+  /** Called once when the browser has its answer, or has left. */
+  ended(): void;
 };
 
 /** How long a request that nobody wants any more may go on being sent. */
@@ -39,6 +41,7 @@ export function relay(ask: Relay): () => void {
   response.once('close', () => {
     state.is_over = true;
     if (!response.writableFinished) state.upstream?.destroy();
+    ask.ended();
   });
   response.on('error', () => {});
   const with_body = hasBody(request);
@@ -68,7 +71,10 @@ function sendOn(ask: Relay, state: State, with_body: boolean, may_repeat: boolea
     ask.failed(error);
   };
   upstream.on('error', fail);
-  upstream.on('close', () => fail(new Error('it closed the connection without an answer')));
+  upstream.on('close', () => {
+    // The usual end: an error is made, with its trace, only for who needs one.
+    if (state.answer === null) fail(new Error('it closed the connection without an answer'));
+  });
   upstream.on('response', (answer) => {
     state.answer = answer;
     if (state.is_over || response.destroyed) return void upstream.destroy();
@@ -157,6 +163,7 @@ function giveAnswer({ request, response, origin }: Relay, answer: IncomingMessag
   answer.on('close', () => {
     if (!answer.complete) breakOff(response);
   });
+  if (answer.headers['content-length'] !== undefined) return;
   // A stream that has nothing to say yet: its head goes out alone.
   process.nextTick(() => {
     if (!began && !response.writableEnded && !response.destroyed) response.flushHeaders();

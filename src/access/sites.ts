@@ -7,6 +7,7 @@
  * token and without anything of ours; all of it ends within a second of its proof or its run.
  */
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { EinsoraError } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
@@ -56,6 +57,8 @@ type Context = SitesDeps & {
   own: OwnPages;
   /** How each access gets to its run. */
   ways: WeakMap<Access, Way>;
+  /** What was let in by which connection, by the text of its cookies. */
+  seen: WeakMap<Socket, { cookie: string; host: string; access: Access }>;
   open_requests: number;
   /** Lines of what strangers ask for. */
   mayLog(): boolean;
@@ -74,11 +77,18 @@ export function createSites(deps: SitesDeps): Sites & { close(): void } {
   });
   const context: Context = {
     ...{ ...deps, accesses, upstreams, own: createOwnPages({ ...deps, accesses }) },
-    ...{ ways: new WeakMap(), open_requests: 0, mayLog: () => strangers.admits() },
+    ...{
+      ways: new WeakMap(),
+      seen: new WeakMap(),
+      open_requests: 0,
+      mayLog: () => strangers.admits(),
+    },
   };
   return {
     handle(request, response, facts) {
       const to = { request, response, facts };
+      const known = knownTo(context, request, facts);
+      if (known !== null) return carry(context, to, facts, known);
       serve(context, to, facts).catch((error) => {
         const { request_id } = facts;
         log.error({ error: describeError(error), request_id }, 'a site failed');
@@ -119,6 +129,21 @@ function counted(
   };
 }
 
+/**
+ * The usual request, which asks nobody and waits for nothing: of a connection on which the very same
+ * cookies opened the very same host before.
+ */
+function knownTo(context: Context, request: IncomingMessage, facts: SiteFacts): Access | null {
+  const { cookie } = request.headers;
+  if (cookie === undefined || isOwnPath(request.url ?? '')) return null;
+  const before = context.seen.get(request.socket);
+  if (before?.cookie !== cookie || before.host !== facts.host || before.access.is_over) return null;
+  if (!isWelcome(request, `http://${facts.host}`)) return null;
+  if (context.open_requests >= limits.site_requests_at_once) return null;
+  before.access.used_at = context.clock.monotonic();
+  return before.access;
+}
+
 async function serve(context: Context, to: Target, facts: SiteFacts): Promise<void> {
   const { request, response } = to;
   const origin = `http://${facts.host}`;
@@ -128,13 +153,15 @@ async function serve(context: Context, to: Target, facts: SiteFacts): Promise<vo
   }
   const cookies = cookieValues(request.headers.cookie, context.cookieName());
   if (isOwnPath(request.url ?? '')) return context.own.serve(to, facts, cookies);
-  // The usual case asks nobody, and waits for nothing.
-  const known = context.accesses.known(cookies, facts.host);
-  if (known !== null) return carry(context, to, facts, known);
   // What comes before it is known who asks is neither read nor lost.
   const found = await context.accesses.find(cookies, facts.host);
   if (response.destroyed) return;
-  if (found.is === 'open') return carry(context, to, facts, found.access);
+  if (found.is === 'open') {
+    const { access } = found;
+    const { cookie = '' } = request.headers;
+    context.seen.set(request.socket, { cookie, host: facts.host, access });
+    return carry(context, to, facts, access);
+  }
   if (context.mayLog()) {
     const { workload_id: workload, request_id } = facts;
     context.log.info({ workload, request_id, found: found.is }, 'a site was not opened');
@@ -160,6 +187,7 @@ function sayWhy(to: Target, facts: SiteFacts, found: Exclude<Found, { is: 'open'
 
 function carry(context: Context, to: Target, facts: SiteFacts, access: Access) {
   const { request, response } = to;
+  if (access.is_over) return sendError(to, new EinsoraError('access_needed'));
   if (access.open.size >= limits.site_requests_per_session) {
     return sendError(to, new EinsoraError('too_many_requests'));
   }
@@ -171,6 +199,7 @@ function carry(context: Context, to: Target, facts: SiteFacts, access: Access) {
   if (way === null) return sendError(to, noSite(access));
   context.open_requests += 1;
   context.touched(access.row.workload_id);
+  const unused = context.using?.(access.row.workload_id);
   const breakOff = relay({
     ...{ request, response, agent: way.agent, clock: context.clock },
     origin: `http://${facts.host}`,
@@ -181,14 +210,13 @@ function carry(context: Context, to: Target, facts: SiteFacts, access: Access) {
       chunked: coding !== undefined,
     }),
     failed: (error) => tellFailed(context, to, access, error),
+    ended() {
+      unused?.();
+      context.open_requests -= 1;
+      access.open.delete(breakOff);
+    },
   });
   access.open.add(breakOff);
-  const unused = context.using?.(access.row.workload_id);
-  response.once('close', () => {
-    unused?.();
-    context.open_requests -= 1;
-    access.open.delete(breakOff);
-  });
 }
 
 type Handshake = { request: IncomingMessage; socket: Duplex; head: Buffer; facts: SiteFacts };
@@ -206,13 +234,18 @@ async function shake(context: Context, { request, socket, head, facts }: Handsha
   if (found.is === 'nobody') throw new EinsoraError('access_needed');
   if (found.is === 'waiting') throw stateError(found.row);
   const { access } = found;
-  if (access.open.size >= limits.site_requests_per_session) {
+  if (access.is_over) throw new EinsoraError('access_needed');
+  if (
+    access.open.size >= limits.site_requests_per_session ||
+    context.open_requests >= limits.site_requests_at_once
+  ) {
     throw new EinsoraError('too_many_requests');
   }
   const way = wayOf(context, access);
   if (way === null) throw noSite(access);
   const touched = () => context.touched(access.row.workload_id);
   touched();
+  context.open_requests += 1;
   const breakOff = tunnel({
     ...{ request, socket, head, origin, touched, clock: context.clock, dial: way.dial },
     headers: headersForProgram(request.rawHeaders, {
@@ -229,6 +262,7 @@ async function shake(context: Context, { request, socket, head, facts }: Handsha
   const unused = context.using?.(access.row.workload_id);
   socket.once('close', () => {
     unused?.();
+    context.open_requests -= 1;
     access.open.delete(breakOff);
   });
 }

@@ -26,7 +26,10 @@ export type RunConnections = DialledAgent;
 const engine_port = 'api';
 const sweep_at = 64;
 
-export function createConnections(dial: Dial, clock: Pick<Clock, 'after'>): Connections {
+export function createConnections(
+  dial: Dial,
+  clock: Pick<Clock, 'after' | 'monotonic'>,
+): Connections {
   const known = new Map<string, { run_epoch: number; connections: RunConnections }>();
   let closed = false;
   const open = (run: RunKey, machine_id: string) =>

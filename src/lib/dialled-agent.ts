@@ -15,14 +15,20 @@ export class DialError extends Error {}
 
 /** llama-server closes after 5 s, and so do others. */
 const idle_ms = 4_000;
+/** One look at all that is idle, in place of a timer for each: they come and go with each request. */
+const look_ms = 1_000;
+
+type Time = Pick<Clock, 'after' | 'monotonic'>;
 
 export class DialledAgent extends Agent {
   readonly #dial: () => Promise<Duplex>;
-  readonly #clock: Pick<Clock, 'after'>;
-  readonly #idle = new Map<Duplex, () => void>();
+  readonly #clock: Time;
+  /** Since when each is idle. */
+  readonly #idle = new Map<Duplex, number>();
+  #cancelLook: (() => void) | null = null;
   #retired = false;
 
-  constructor(dial: () => Promise<Duplex>, clock: Pick<Clock, 'after'>, idle_limit = 16) {
+  constructor(dial: () => Promise<Duplex>, clock: Time, idle_limit = 16) {
     super({ keepAlive: true, maxFreeSockets: idle_limit });
     this.#dial = dial;
     this.#clock = clock;
@@ -35,11 +41,10 @@ export class DialledAgent extends Agent {
   }
 
   dropIdle(): void {
-    for (const [connection, cancel] of this.#idle) {
-      cancel();
-      connection.destroy();
-    }
+    for (const connection of this.#idle.keys()) connection.destroy();
     this.#idle.clear();
+    this.#cancelLook?.();
+    this.#cancelLook = null;
   }
 
   isEmpty(): boolean {
@@ -57,7 +62,7 @@ export class DialledAgent extends Agent {
       (connection) => {
         // An error before the request has its own listener must not end the process.
         connection.on('error', () => {});
-        connection.once('close', () => this.#leaveIdle(connection));
+        connection.once('close', () => this.#idle.delete(connection));
         settle(null, likeSocket(connection));
       },
       (cause) => settle(new DialError('it could not be dialled', { cause })),
@@ -66,21 +71,26 @@ export class DialledAgent extends Agent {
 
   override keepSocketAlive(connection: Duplex): boolean {
     if (this.#retired) return false;
-    this.#idle.set(
-      connection,
-      this.#clock.after(idle_ms, () => connection.destroy()),
-    );
+    this.#idle.set(connection, this.#clock.monotonic());
+    this.#cancelLook ??= this.#clock.after(look_ms, () => this.#look());
     return true;
   }
 
   override reuseSocket(connection: Duplex, request: ClientRequest): void {
-    this.#leaveIdle(connection);
+    this.#idle.delete(connection);
     super.reuseSocket(connection, request);
   }
 
-  #leaveIdle(connection: Duplex): void {
-    this.#idle.get(connection)?.();
-    this.#idle.delete(connection);
+  #look(): void {
+    // What would be too old by the next look goes now.
+    const before = this.#clock.monotonic() - (idle_ms - look_ms);
+    for (const [connection, since] of this.#idle) {
+      if (since > before) continue;
+      this.#idle.delete(connection);
+      connection.destroy();
+    }
+    const left = this.#idle.size > 0;
+    this.#cancelLook = left ? this.#clock.after(look_ms, () => this.#look()) : null;
   }
 }
 
