@@ -222,6 +222,7 @@ const streamTests: [string, Body][] = [
       await assert.rejects(driver.dial(run, 'other'), refused);
       await assert.rejects(driver.dial(run, '../http'), refused);
       await assert.rejects(driver.dial(gone, 'http'), refused);
+      await assert.rejects(driver.connect(gone, 80), DriverError);
       await driver.stop(run, 'park', 0);
       await assert.rejects(driver.dial(run, 'http'), refused);
     },
