@@ -263,8 +263,13 @@ test('stages and machines are told as they change', () =>
     };
     served.rig.presence.setStages(run, [stage]);
     await ada.until((heard) => heard.some((one) => one.type === 'stages'));
-    served.online.set(served.rig.ids.machine_id, false);
+    const { machine_id } = served.rig.ids;
+    served.online.set(machine_id, false);
     await ada.until((heard) => heard.some((one) => one.data.online === false));
+    const offered = { cpu_millis: 1, memory_bytes: 1, disk_bytes: 1 };
+    const told = { machine_id, name: 'desk', offered, inventory: '{}' };
+    await served.rig.store.transact('updateInventory', told);
+    await ada.until((heard) => heard.some((one) => Number(one.data.revision) > 0));
   }));
 
 test('listening writes nothing', async () => {
