@@ -129,8 +129,8 @@ export type Driver = {
   logs(run: RunKey, offset: number, limit: number): Promise<LogChunk>;
   dial(run: RunKey, port_name: string): Promise<Duplex>;
   /**
-   * A stream to a TCP port that a program of the run has open inside, or rejects: never to a port of
-   * the machine or of another run.
+   * A stream to a TCP port that a program of the run has open inside, or rejects: never to a port
+   * of the machine or of another run.
    */
   connect(run: RunKey, tcp_port: number): Promise<Duplex>;
   stats(run: RunKey): Promise<RunStats>;
