@@ -2,7 +2,9 @@
  * The access proxy over real sockets: what gets through, what does not, and how it ends.
  */
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import { connect } from 'node:net';
+import { duplexPair } from 'node:stream';
 import { after, before, test } from 'node:test';
 import {
   createSiteRig,
@@ -201,4 +203,34 @@ test('a WebSocket is a pipe both ways, after a 101 of the program alone', async 
   socket.destroy();
   await gone;
   await program.close();
+});
+
+test('what is dialled may be any stream: a tunnel has no sockets', async () => {
+  const server = createServer((_, response) => void response.end('out of a tunnel'));
+  server.on('upgrade', (_, socket) => {
+    socket.write(
+      'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello',
+    );
+    socket.on('error', () => {});
+    socket.end();
+  });
+  given.site.dial.now = async () => {
+    const [near, far] = duplexPair();
+    server.emit('connection', far);
+    return near;
+  };
+  const fresh = await given.site.addNotebook();
+  const cookie = await given.site.open(fresh);
+  const ask = (lines: string[]) =>
+    raw(given.site.port, ['GET / HTTP/1.1', `Host: ${fresh.host}`, `Cookie: ${cookie}`, ...lines]);
+  for (let count = 0; count < 2; count += 1) {
+    assert.match((await ask([])).body, /out of a tunnel/);
+  }
+  assert.equal(given.site.dialled.filter((one) => one.startsWith(fresh.id)).length, 1);
+  const shaken = await ask([
+    ...[`Origin: ${fresh.origin}`, 'Connection: Upgrade', 'Upgrade: websocket'],
+    ...['Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=='],
+  ]);
+  assert.equal(shaken.status, 101);
+  assert.match(shaken.body, /hello/);
 });
