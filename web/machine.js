@@ -73,10 +73,24 @@ function showMachine(machine) {
   byId('cannot').replaceChildren(...cannot);
 }
 
+/** What it uses; what nobody measured is left out. */
+function useText({ use, memory_bytes }) {
+  if (use === null) return '';
+  const parts = [];
+  if (use.cpu_millis !== null) parts.push(`${Math.round(use.cpu_millis / 10)}% CPU`);
+  if (use.memory_bytes !== null) parts.push(`${gib(use.memory_bytes)} of ${gib(memory_bytes)}`);
+  if (use.gpu_percent !== null) parts.push(`${Math.round(use.gpu_percent)}% GPU`);
+  if (use.idle_left_ms !== null && use.busy_with !== 'unmeasured') {
+    parts.push(`idle stop in ${Math.ceil(use.idle_left_ms / 60000)} min`);
+  }
+  return parts.join(', ');
+}
+
 function row(workload) {
   const line = element('tr');
   const place = workload.placement;
-  const why = workload.reason && workload.state !== 'running' ? workload.reason.message : '';
+  const is_running = workload.state === 'running';
+  const why = is_running ? useText(workload) : (workload.reason?.message ?? '');
   const state =
     workload.queue_place === null
       ? workload.state

@@ -2,8 +2,8 @@
  * `einsora top`: what the workloads use, now; on a terminal it stays, and follows.
  *
  * Invariants: the terminal is left as it was found, however it ends; a frame is one write that
- * overwrites the last one, so nothing flickers; a control plane that goes away is said, and what was
- * seen last stays on the screen; elsewhere than on a terminal it prints once.
+ * overwrites the last one, so nothing flickers; a control plane that goes away is said, and what
+ * was seen last stays on the screen; elsewhere than on a terminal it prints once.
  */
 import type { Workload } from '../contract/workloads.ts';
 import { CliError } from './cli-error.ts';

@@ -2,7 +2,7 @@
  * What runs use, as their agents tell it: an hour in memory, and rows of 5 minutes in the store.
  *
  * Invariants: a report writes nothing, whatever it tells: rows go to the store together, every 5
- * minutes and at the end; a machine tells of its own runs only; what a machine no longer tells of is
+ * minutes and at the end; a machine tells of its own runs only; what nobody tells of any more is
  * forgotten after the hour; figures that are old are not shown as if they were new.
  */
 import { limits } from '../contract/limits.ts';

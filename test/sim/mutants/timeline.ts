@@ -68,7 +68,7 @@ export const timelineMutants: readonly Mutant[] = [
     name: 'start-while-stopping-lost',
     bug: 'D1',
     file: 'src/store/workloads.ts',
-    find: `    if (row.state === 'stopping') return setIntent(sql, row, 'running');
+    find: `      return setIntent(sql, row, 'running', park_cause);
 `,
     replace: '',
     why: 'who stops and starts at once ends with something that is stopped',

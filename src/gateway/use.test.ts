@@ -1,0 +1,117 @@
+/**
+ * Use of endpoints: what is told of it while requests come and go, and one that is woken.
+ */
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, test } from 'node:test';
+import {
+  errorOf,
+  open,
+  type Rig,
+  readAll,
+  send,
+  startRig,
+  target,
+} from '../../test/lib/gateway-rig.ts';
+import { chatEvent, doneEvent, events } from '../../test/lib/upstream.ts';
+import type { GatewayTarget } from './target.ts';
+
+let rig: Rig;
+let in_use = 0;
+let uses: string[] = [];
+let found: (signal: AbortSignal) => Promise<GatewayTarget> = async () => target;
+beforeEach(async () => {
+  in_use = 0;
+  uses = [];
+  found = async () => target;
+  rig = await startRig({
+    findTarget: (_, __, signal) => found(signal),
+    using(workload_id) {
+      uses.push(workload_id);
+      in_use += 1;
+      return () => {
+        in_use -= 1;
+      };
+    },
+  });
+});
+afterEach(() => rig.close());
+
+test('an endpoint is in use from the question to the end of its answer', async () => {
+  let go = () => {};
+  const going = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  rig.upstream.answer(async (reply) => {
+    reply.setHeader('Content-Type', 'text/event-stream');
+    reply.write(chatEvent('so'));
+    await going;
+    reply.end(doneEvent);
+  });
+  const answer = await open(rig);
+  assert.deepEqual([in_use, uses], [1, [target.run.workload_id]]);
+  go();
+  assert.equal((await readAll(answer)).whole, true);
+  await rig.settled();
+  assert.equal(in_use, 0);
+});
+
+test('it is let go of however the answer ends, and not in use by what is refused', async () => {
+  rig.upstream.answer((reply) => reply.destroy());
+  await send(rig);
+  rig.upstream.answer((reply) => {
+    reply.setHeader('Content-Type', 'text/event-stream');
+    reply.write(chatEvent('so'), () => reply.destroy());
+  });
+  await send(rig);
+  await rig.settled();
+  assert.deepEqual([in_use, uses.length], [0, 2]);
+  found = async () => ({ ok: false, code: 'endpoint_stopped', details: {} });
+  await send(rig);
+  await send(rig, { headers: { Authorization: 'Bearer none' } });
+  assert.equal(uses.length, 2);
+});
+
+test('what is being woken is answered when it is there, or told when to come back', async () => {
+  let there = (_: GatewayTarget) => {};
+  found = () =>
+    new Promise((resolve) => {
+      there = resolve;
+      began();
+    });
+  let began = () => {};
+  const asked = () =>
+    new Promise<void>((resolve) => {
+      began = resolve;
+    });
+  rig.upstream.answer(events(chatEvent('hi'), doneEvent));
+  const first = asked();
+  const answer = send(rig);
+  await first;
+  there(target);
+  assert.equal((await answer).status, 200);
+  const second = asked();
+  const late = send(rig);
+  await second;
+  there({ ok: false, code: 'endpoint_waking', details: { name: 'smol', state: 'queued' } });
+  const told = await late;
+  assert.deepEqual([told.status, errorOf(told).code], [503, 'endpoint_waking']);
+  assert.match(String(errorOf(told).message), /was idle and is being woken: queued/);
+  assert.equal(told.headers['retry-after'], '5');
+  assert.equal(told.headers['x-should-retry'], undefined, 'clients are to try again');
+});
+
+test('who leaves does not wait any more', async () => {
+  const left = new Promise<void>((resolve) => {
+    found = (signal) =>
+      new Promise((done) => {
+        const onAbort = () => {
+          resolve();
+          done({ ok: false, code: 'endpoint_waking', details: {} });
+        };
+        signal.addEventListener('abort', onAbort, { once: true });
+        asking.leave();
+      });
+  });
+  const asking = open(rig);
+  await left;
+});
