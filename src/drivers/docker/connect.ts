@@ -31,6 +31,9 @@ export async function connectInContainer(
   if (!isOfContainer(pid, id)) throw refuse('it has ended');
   const args = [`--net=/proc/${pid}/ns/net`, '--', execPath, helper, String(port)];
   const answer = await socketFrom('nsenter', args, { env: helper_env, timeout_ms: helper_ms });
-  if ('socket' in answer) return answer.socket;
-  throw refuse(answer.why);
+  if ('why' in answer) throw refuse(answer.why);
+  // Where it is the same process afterwards, it was the one that was entered.
+  if (isOfContainer(pid, id)) return answer.socket;
+  answer.socket.destroy();
+  throw refuse('it has ended');
 }

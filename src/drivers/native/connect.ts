@@ -14,6 +14,7 @@ import { socketFrom } from '../../lib/exec.ts';
 import { portUnreachable } from './errors.ts';
 import { type Inside, programOf } from './exec.ts';
 import { groupPids } from './group.ts';
+import { startTicks } from './process.ts';
 
 /** Where a port is open, as /proc/net tells it. */
 export type Listener = { address: string; inode: string };
@@ -25,9 +26,9 @@ const helper_env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' };
 const loopback = ['127.0.0.1', '::1'] as const;
 
 export async function connectInside(inside: Inside, port: number): Promise<Socket> {
-  const { pid, group } = programOf(inside);
+  const { pid, ticks, group } = programOf(inside);
   const name = String(port);
-  if (hasOwnNetwork(pid)) return connectThrough(pid, port);
+  if (hasOwnNetwork(pid)) return connectThrough({ pid, ticks }, port);
   for (const address of loopback) {
     if (!isOpenedBy(groupPids(group), address, port)) continue;
     const socket = await connectTo(address, port);
@@ -41,13 +42,19 @@ function hasOwnNetwork(pid: number): boolean {
   return readlinkSync(`/proc/${pid}/ns/net`) !== readlinkSync('/proc/self/ns/net');
 }
 
-async function connectThrough(pid: number, port: number): Promise<Socket> {
+/** Where it is the same process afterwards, it was the one that was entered. */
+async function connectThrough(
+  { pid, ticks }: { pid: number; ticks: number },
+  port: number,
+): Promise<Socket> {
   const spaces = [`--user=/proc/${pid}/ns/user`, `--net=/proc/${pid}/ns/net`];
   const args = [...spaces, '--preserve-credentials', '--', execPath, helper, String(port)];
   const options = { env: helper_env, timeout_ms: helper_ms };
   const answer = await socketFrom('nsenter', args, options);
-  if ('socket' in answer) return answer.socket;
-  throw portUnreachable(String(port), answer.why);
+  if ('why' in answer) throw portUnreachable(String(port), answer.why);
+  if (startTicks(pid) === ticks) return answer.socket;
+  answer.socket.destroy();
+  throw portUnreachable(String(port), 'it has ended');
 }
 
 /** Does everything that would answer at this address belong to the run? */
