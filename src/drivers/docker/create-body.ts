@@ -129,9 +129,14 @@ function mountsOf(spec: RunSpec, { sockets, volume }: CreateFacts) {
   ];
 }
 
+/** What CDI calls a GPU. */
+export function cdiName(uuid: string): string {
+  return `nvidia.com/gpu=${uuid}`;
+}
+
 /** By UUID, never by index. The engine wants neither a count nor options beside it. */
 function gpuRequest(uuids: string[]) {
-  return { Driver: 'cdi', DeviceIDs: uuids.map((uuid) => `nvidia.com/gpu=${uuid}`) };
+  return { Driver: 'cdi', DeviceIDs: uuids.map(cdiName) };
 }
 
 /** A name that says which workload it is, within the 63 characters of a host name. */

@@ -72,6 +72,17 @@ test('GPUs are asked for by UUID through CDI, and only where they were given', (
     assert.ok(fake.requests.every(({ version }) => version === null || version === '1.50'));
   }));
 
+test('a GPU that CDI does not list is refused with what renews it, before anything is made', () =>
+  withDriver({ newest: '1.50', oldest: '1.44' }, async (driver, fake) => {
+    fake.info.DiscoveredDevices = [{ Source: 'cdi', ID: 'nvidia.com/gpu=GPU-1' }];
+    await driver.start(spec({ gpu_uuids: ['GPU-1'] }), never);
+    await assert.rejects(
+      driver.start(spec({ gpu_uuids: ['GPU-1', 'GPU-2'] }), never),
+      (error) => error instanceof DriverError && /knows no GPU-2.*nvidia-ctk/.test(error.message),
+    );
+    assert.equal(fake.containers.length, 1);
+  }));
+
 test('a run without GPUs is given none, also by an engine that would give all to who asks', () =>
   withDriver({ newest: '1.41', oldest: '1.12' }, async (driver, fake) => {
     await driver.start(spec(), never);

@@ -11,11 +11,12 @@ import type { Clock } from '../../lib/clock.ts';
 import type { RunSpec } from '../driver.ts';
 import { isPortName } from '../native/socket.ts';
 import { containerName, inspectContainer, type RunLabels, readLabels } from './container.ts';
-import { createBody } from './create-body.ts';
+import { cdiName, createBody } from './create-body.ts';
 import { type Engine, isOlder } from './engine.ts';
 import { asStartError, driverError, startFailed } from './engine-error.ts';
 import type { Image, Images } from './images.ts';
 import { ensureFencedNetwork, type Fence, type FencedNetwork, fenceMissing } from './network.ts';
+import type { EngineInfo } from './probe.ts';
 import { makeRunFolder, readEnd, removeRunFolder, runFolder } from './run-folder.ts';
 import { removeForSure } from './stop.ts';
 import { ensureVolume, ownWorkspace } from './volume.ts';
@@ -41,7 +42,7 @@ export async function startRun(deps: StartDeps, spec: RunSpec, signal: AbortSign
     if (readEnd(at) !== null) return;
     if (!(await mayCreate(deps, spec))) return;
     goOn(signal);
-    if ((spec.gpu_uuids ?? []).length > 0) await checkGpus(engine);
+    await checkGpus(engine, spec.gpu_uuids ?? []);
     const found = await deps.images.ensure(image, signal);
     goOn(signal);
     const network = await networkFor(deps, spec);
@@ -149,11 +150,20 @@ async function networkFor(deps: StartDeps, spec: RunSpec): Promise<FencedNetwork
   return ensureFencedNetwork(deps.engine, deps.install_id, deps.fence);
 }
 
-async function checkGpus(engine: Engine): Promise<void> {
+/** An engine that lists its devices is asked first: its own refusal comes late and says less. */
+async function checkGpus(engine: Engine, uuids: string[]): Promise<void> {
+  if (uuids.length === 0) return;
   const { api, engine: version } = await engine.version();
-  if (!isOlder(api, cdi_api)) return;
-  const why = `Docker ${version} speaks API ${api}, and CDI needs ${cdi_api} (Docker 25 or later)`;
-  throw driverError('gpu_not_injected', { why });
+  if (isOlder(api, cdi_api)) {
+    const why = `Docker ${version} speaks API ${api}, and CDI needs ${cdi_api} (Docker 25 or later)`;
+    throw driverError('gpu_not_injected', { why });
+  }
+  const info = (await engine.json({ method: 'GET', path: '/info' })) as EngineInfo | null;
+  const listed = info?.DiscoveredDevices?.map(({ ID }) => ID);
+  const missing = uuids.find((uuid) => listed !== undefined && !listed.includes(cdiName(uuid)));
+  if (missing === undefined) return;
+  const fix = 'nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml';
+  throw driverError('gpu_not_injected', { why: `CDI knows no ${missing}; renew it: ${fix}` });
 }
 
 function labelsOf(install_id: string, spec: RunSpec): RunLabels {
