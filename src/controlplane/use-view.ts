@@ -28,7 +28,7 @@ export function createUseView(
     const { used_at, busy_with, ...state } = lastUse.of(row.id, row.run_epoch);
     const { idle_after_ms: after_ms } = row;
     const { left_ms } = judgeIdle(state, after_ms, limits.idle_warning_ms);
-    const idle_left_ms = after_ms === 0 ? null : left_ms;
+    const idle_left_ms = after_ms === 0 ? null : Math.round(left_ms);
     return { ...nothing, ...samples.latest(run), used_at, idle_left_ms, busy_with };
   };
 }
