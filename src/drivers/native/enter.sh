@@ -55,6 +55,10 @@ enter() {
     # A pipe that /dev/stdin can be opened of, also once all was written.
     eval 'exec < <(exec cat)'
   fi
+  if [ "$(id -u)" != 0 ]; then
+    exec python3 -I -S "${0%.sh}.py" "$own_shell" -c "$drop" einsora \
+      "$own_shell" "$bounds" "$leader" "$program" "$cwd" "$@"
+  fi
   # shellcheck disable=SC2086
   exec nsenter $spaces --preserve-credentials -- "$own_shell" -c "$drop" einsora \
     "$own_shell" "$bounds" "$leader" "$program" "$cwd" "$@"
