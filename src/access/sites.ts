@@ -130,8 +130,8 @@ function counted(
 }
 
 /**
- * The usual request, which asks nobody and waits for nothing: of a connection on which the very same
- * cookies opened the very same host before.
+ * The usual request, which asks nobody and waits for nothing: of a connection on which the very
+ * same cookies opened the very same host before.
  */
 function knownTo(context: Context, request: IncomingMessage, facts: SiteFacts): Access | null {
   const { cookie } = request.headers;

@@ -1,6 +1,6 @@
 /**
- * `einsora open`: opens the dashboard, or the web page of a workload, in a browser that a link signs
- * in once.
+ * `einsora open`: opens the dashboard, or the web page of a workload, in a browser that a link
+ * signs in once.
  *
  * Invariants: the link's secret goes to the browser in a private file, never in an argument of a
  * program; a token that may sign nobody in opens the page for whom the browser is signed in as.

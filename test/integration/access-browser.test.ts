@@ -1,6 +1,6 @@
 /**
- * The sites of workloads in a real browser: how one is opened, and what the page of one workload can
- * do to another, to the dashboard, and to who owns them.
+ * The sites of workloads in a real browser: how one is opened, and what the page of one workload
+ * can do to another, to the dashboard, and to who owns them.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -64,7 +64,8 @@ const toss_cookies = `(names) => {
     document.cookie = name + '=FAKE; Path=/lab';
   }
 }`;
-const read_it = `(url) => fetch(url, { credentials: 'include' }).then(() => 'read', () => 'refused')`;
+const read_it = `(url) => fetch(url, { credentials: 'include' })
+  .then(() => 'read', () => 'refused')`;
 const register_worker = `() => navigator.serviceWorker.register('/worker.js')
   .then(() => navigator.serviceWorker.ready)
   .then(() => null)`;
