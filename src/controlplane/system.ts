@@ -165,7 +165,8 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const use = await openUse({ store, clock, log, changed });
   const { samples, useOf, waker, lastUse } = use;
   const sync = createSync({
-    ...{ store, clock, log, presence, models: models.modelSync, written: changes.written, samples },
+    ...{ store, clock, random, log, presence, models: models.modelSync, samples },
+    written: changes.written,
     changed: () => controller.wake(),
     withSecrets: createRunSecrets({
       ...{ siteToken: runTokens.siteToken, reveal: secrets.reveal, log },

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import type { GpuRecord } from '../contract/gpus.ts';
 import {
   type GpuReasonCode,
+  gpuChanges,
   gpuClassName,
   gpuMeanings,
   gpuState,
@@ -42,6 +44,23 @@ test('only a GPU that is well is usable, and the worst reason decides', () => {
   assert.equal(gpuState([]), 'ok');
   assert.equal(gpuState(['gpu_busy', 'gpu_memory_error']), 'degraded');
   assert.equal(gpuState(['gpu_tool_silent', 'gpu_lost']), 'missing');
+});
+
+test('what changed is a line for each GPU that did', () => {
+  const gpu = (uuid: string, state: GpuRecord['state'], code?: string): GpuRecord => ({
+    ...{ uuid, pci: `0000:0${uuid}:00.0`, vendor: 'nvidia', model: 'L4', memory_bytes: 1 },
+    ...{ unified: false, reserved_bytes: 0, state, usable_by: [], display_attached: false },
+    ...{ mig_mode: null, mig_of: null, driver_version: null },
+    reasons: code === undefined ? [] : [{ code, message: '', fix: null }],
+  });
+  const before = [gpu('1', 'ok'), gpu('2', 'ok'), gpu('3', 'ok')];
+  const after = [gpu('1', 'missing', 'gpu_lost'), gpu('2', 'ok', 'gpu_display'), gpu('4', 'ok')];
+  assert.deepEqual(gpuChanges(before, after), [
+    'L4 at 0000:01:00.0: ok, now missing (gpu_lost)',
+    'L4 at 0000:04:00.0: new, ok',
+    'L4 at 0000:03:00.0: no longer listed',
+  ]);
+  assert.deepEqual(gpuChanges(before, before), []);
 });
 
 test('an accelerator counts only where a healthy GPU stands behind it', () => {

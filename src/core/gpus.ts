@@ -101,6 +101,35 @@ export function healthyAccelerators(told: {
   );
 }
 
+/** What changed from one look to a later one, a line for each GPU that did. */
+export function gpuChanges(before: readonly GpuRecord[], after: readonly GpuRecord[]): string[] {
+  const lines: string[] = [];
+  const add = (gpu: GpuRecord, text: string) => {
+    lines.push(`${gpu.model}${gpu.pci === null ? '' : ` at ${gpu.pci}`}: ${text}`);
+  };
+  for (const gpu of after) {
+    const was = before.find((one) => isSameGpu(one, gpu));
+    const causes = gpu.reasons.map(({ code }) => code).filter((code) => isCause(code, gpu.state));
+    const now = causes.length === 0 ? gpu.state : `${gpu.state} (${causes.join(', ')})`;
+    if (was === undefined) add(gpu, `new, ${now}`);
+    else if (was.state !== gpu.state) add(gpu, `${was.state}, now ${now}`);
+  }
+  for (const gpu of before) {
+    if (!after.some((one) => isSameGpu(one, gpu))) add(gpu, 'no longer listed');
+  }
+  return lines;
+}
+
+function isSameGpu(one: GpuRecord, other: GpuRecord): boolean {
+  if (one.uuid !== null && other.uuid !== null) return one.uuid === other.uuid;
+  return one.pci !== null && one.pci === other.pci && one.mig_of === null && other.mig_of === null;
+}
+
+function isCause(code: string, state: GpuState): boolean {
+  const meaning = Object.hasOwn(gpuMeanings, code) ? gpuMeanings[code as GpuReasonCode] : null;
+  return state !== 'ok' && meaning?.state === state;
+}
+
 /** Sizes in GiB under which GPUs are sold: the drivers report a little less. */
 const sold_gib = [
   ...[2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192],

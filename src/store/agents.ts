@@ -9,7 +9,7 @@ import type { AgentIdentity } from '../contract/sync.ts';
 import { mayRun, type Sharing, trustLevel } from '../core/trust.ts';
 import type { Amounts } from '../core/workload.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
-import type { MachineRow } from './machines.ts';
+import { type MachineNews, type MachineRow, recordNews } from './machines.ts';
 import { readStoreEpoch } from './restore.ts';
 import { endByFence, type RunRow } from './runs.ts';
 import type { Sql } from './sql.ts';
@@ -25,6 +25,7 @@ export type HelloArgs = {
   name: string;
   offered: Amounts;
   inventory: string;
+  news?: MachineNews | undefined;
   now: number;
 };
 
@@ -76,6 +77,7 @@ async function takeOver(sql: Sql, args: HelloArgs, agent_epoch: number): Promise
       args.now,
     ],
   );
+  await recordNews(sql, args.machine_id, args.news);
 }
 
 export type FenceArgs = Cause & {

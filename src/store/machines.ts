@@ -4,7 +4,9 @@
  * Invariants: `agent_epoch` and `generation` only rise; an agent says what the machine has, never
  * who owns it, where it is or with whom it is shared; a poll that changes nothing writes nothing.
  */
+import type { Details } from '../core/reasons.ts';
 import type { Amounts } from '../core/workload.ts';
+import { type Action, recordAction } from './activity.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
 type MachineFields = {
@@ -56,7 +58,11 @@ export type InventoryArgs = {
   name: string;
   offered: Amounts;
   inventory: string;
+  news?: MachineNews | undefined;
 };
+
+/** What of a change of a machine is to stand in its owner's activity log. */
+export type MachineNews = { action: Action; details: Details };
 
 /** What a machine offers has changed while its agent ran. */
 export async function updateInventory(sql: Sql, args: InventoryArgs): Promise<{ changed: number }> {
@@ -72,7 +78,17 @@ export async function updateInventory(sql: Sql, args: InventoryArgs): Promise<{ 
       args.inventory,
     ],
   );
+  await recordNews(sql, args.machine_id, args.news);
   return { changed };
+}
+
+export async function recordNews(
+  sql: Sql,
+  machine_id: string,
+  news: MachineNews | undefined,
+): Promise<void> {
+  const target = `machine:${machine_id}`;
+  if (news !== undefined) await recordAction(sql, news.action, { target, details: news.details });
 }
 
 export const findMachine: Query<{ machine_id: string }, MachineRow | undefined> = (sql, args) =>

@@ -266,7 +266,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   const { secrets, models } = await rigModels(shared, options.places);
   let use: Use | null = null;
   const sync = createSync({
-    ...{ store: einsora, clock, log, presence, models: models.modelSync },
+    ...{ store: einsora, clock, random, log, presence, models: models.modelSync },
     changed: wakeController,
     samples: { take: async (...told) => use?.samples.take(...told) },
   });

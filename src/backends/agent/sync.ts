@@ -19,6 +19,7 @@ import { desiredRuns } from '../../core/desired.ts';
 import { runName } from '../../core/run.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
+import type { Random } from '../../lib/random.ts';
 import { createSignal, type Signal } from '../../lib/signal.ts';
 import { findMachine } from '../../store/machines.ts';
 import type { Heard, MachineProof } from '../../store/proofs.ts';
@@ -26,6 +27,7 @@ import { type DesiredRow, runsOfMachine } from '../../store/runs.ts';
 import type { Query } from '../../store/sql.ts';
 import type { EinsoraStore } from '../../store/transactions.ts';
 import { createGenerations, type Generations } from './generations.ts';
+import { gpuNews } from './gpu-news.ts';
 import type { ModelSync } from './models.ts';
 import type { Presence } from './presence.ts';
 import type { WithSecrets } from './run-secrets.ts';
@@ -50,6 +52,8 @@ export type SyncDeps = {
   clock: Clock;
   log: Log;
   presence: Presence;
+  /** For what is recorded of machines; without it nothing is. */
+  random?: Random;
   /** Another number after each write of this control plane; without it reads are more frequent. */
   written?: () => number;
   /** Called when a report changed something that admission may care about. */
@@ -116,11 +120,13 @@ async function hello(
 ): Promise<HelloReply> {
   const { store, clock, presence, sessions, changed } = context;
   const { boot_id, hello_id, known, inventory } = words;
+  const before_machine = await store.read(findMachine, { machine_id });
   const greeted = await store.transact('greetMachine', {
     ...{ machine_id, boot_id, hello_id, known },
     is_heard: !is_only && presence.isOnline(machine_id),
     ...{ name: inventory.name, offered: inventory.offered },
     inventory: JSON.stringify(inventory),
+    news: gpuNews(context, before_machine, inventory),
     now: clock.now(),
   });
   if (greeted.outcome !== 'greeted') {
@@ -227,11 +233,12 @@ async function noteSleep(
 }
 
 async function applyReported(
-  { store, clock, presence, changed, generations }: Context,
+  context: Context,
   machine_id: string,
   session: Session,
   report: Report,
 ): Promise<void> {
+  const { store, clock, presence, changed, generations } = context;
   for (const run of report.observed) {
     if (run.state === 'removed') presence.forget(run);
     else presence.setStages(run, run.stages);
@@ -245,7 +252,8 @@ async function applyReported(
   if (report.inventory !== null) {
     const inventory = JSON.stringify(report.inventory);
     const { name, offered } = report.inventory;
-    await store.transact('updateInventory', { machine_id, name, offered, inventory });
+    const news = gpuNews(context, machine, report.inventory);
+    await store.transact('updateInventory', { machine_id, name, offered, inventory, news });
     changed();
   }
   const applied = await store.transact('applyReport', {

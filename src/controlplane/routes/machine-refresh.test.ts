@@ -10,6 +10,7 @@ import {
   gib,
   inventoryOf,
   type Rig,
+  select,
 } from '../../../test/lib/rig.ts';
 import { createAgent, type Transport } from '../../agent/agent.ts';
 import type { GpuRecord } from '../../contract/gpus.ts';
@@ -65,6 +66,20 @@ test('a person asks, the machine looks anew, and the answer is what it found', a
     assert.equal(status, 200);
     assert.deepEqual(body.inventory, { ...plain, gpus: [gpu] });
     assert.deepEqual(asked, [false, true]);
+    const rows = await select<{ actor: string; target: string; details: string }>(
+      rig.store,
+      "select actor, target, details from activity where route = 'machineChanged'",
+    );
+    assert.deepEqual(
+      rows.map(({ actor, target, details }) => [actor, target, JSON.parse(details)]),
+      [
+        [
+          'machine:desk',
+          `machine:${rig.ids.machine_id}`,
+          { gpus: 'NVIDIA L4 at 0000:01:00.0: new, ok' },
+        ],
+      ],
+    );
   });
 });
 
@@ -91,8 +106,8 @@ test('a machine whose tools hang is said to be silent, and is heard of meanwhile
       const answering = ask(rig, 'POST', path, { token: rig.token });
       for (let step = 0; step < 30; step += 1) await advance(1000);
       const { status, body } = await answering;
-      assert.deepEqual([status, body.error.code], [503, 'machine_silent']);
-      assert.match(body.error.message, /^desk was asked .* within 25 s\.$/);
+      assert.deepEqual([status, body.error?.code], [503, 'machine_silent']);
+      assert.match(body.error?.message ?? '', /^desk was asked .* within 25 s\.$/);
       assert.ok(rig.presence.isOnline(rig.ids.machine_id));
     },
   );
@@ -110,7 +125,7 @@ test('a machine without an agent is offline, and that of another tenant is not t
     const foreign = await ask(rig, 'POST', path, { token });
     const missing = await ask(rig, 'POST', path.replace('desk', 'none'), { token });
     assert.deepEqual([foreign.status, missing.status], [404, 404]);
-    const code = (answer: typeof foreign) => answer.body.error.code;
+    const code = (answer: typeof foreign) => answer.body.error?.code;
     assert.deepEqual([code(foreign), code(missing)], ['not_found', 'not_found']);
   } finally {
     await rig.close();
