@@ -197,6 +197,34 @@ test('what was stopped for being idle is woken, and waited for', part, async () 
   assert.equal(asked.stdout, 'awake\n', asked.stderr);
 });
 
+test('each context has hosts of its own, whichever is current', part, async () => {
+  const { token, token_id } = await member('traveller');
+  const desk = {
+    ...{ url: site.origin, user: 'traveller', tenant: 'local', token, token_id },
+    ...{ expires_at: null, mark: null },
+  };
+  const contexts = join(home, '.config/einsora/contexts.json');
+  mkdirSync(join(home, '.config/einsora'), { recursive: true });
+  const text = JSON.stringify({ current: 'desk', contexts: { desk } });
+  writeFileSync(contexts, text, { mode: 0o600 });
+  const how = { env: env(), timeout_ms: 30_000 };
+  assert.equal((await exec(launcher, ['ssh-config', '--write'], how)).code, 0);
+  assert.equal((await einsora(['ssh-config', '--write'])).code, 0);
+  writeFileSync(contexts, JSON.stringify({ current: null, contexts: { desk } }), { mode: 0o600 });
+  const actors = async (host: string) => {
+    assert.equal((await plain('ssh', [host, 'echo in'])).stdout, 'in\n', host);
+    const rows = await select(site.rig.store, "select * from activity where route = 'ssh'");
+    return rows.at(-1)?.actor;
+  };
+  assert.equal(await actors(`${box.name}.desk.einsora`), 'user:traveller');
+  assert.equal(await actors(`${box.name}.einsora`), 'user:op');
+  await einsora(['ssh-config', '--remove']);
+  assert.ok(existsSync(join(home, '.ssh/config')), 'the other one is still there');
+  await exec(launcher, ['--context', 'desk', 'ssh-config', '--remove'], how);
+  assert.ok(!existsSync(join(home, '.ssh/config')));
+  rmSync(contexts);
+});
+
 test('a file that was not there is not there after it is undone', part, async () => {
   await einsora(['ssh-config', '--write']);
   assert.equal(statSync(join(home, '.ssh/config')).mode & 0o777, 0o600);
