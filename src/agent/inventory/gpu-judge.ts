@@ -32,14 +32,18 @@ type Device = {
   memory_bytes: number;
 };
 
+/** As many as a report may have. */
+const most_records = 256;
+
 export function judgeGpus(seen: GpuSnapshot): GpuRecord[] {
   const devices = listNvidia(seen);
   const gone = seen.known.filter((known) => !devices.some((device) => isSame(device, known)));
-  return [
+  const records = [
     ...devices.flatMap((device) => nvidiaRecords(seen, device)),
-    ...gone.map(goneRecord),
     ...amdRecords(seen),
+    ...gone.map(goneRecord),
   ];
+  return records.slice(0, most_records);
 }
 
 function isSame(device: Device, known: KnownGpu): boolean {

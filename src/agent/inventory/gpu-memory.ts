@@ -9,6 +9,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { writeDurably } from '../../lib/files.ts';
 import { describeError, type Log } from '../../lib/log.ts';
+import { plainText } from '../../lib/text.ts';
 import type { KnownGpu } from './gpu-snapshot.ts';
 import type { GpuMemory } from './gpu-watch.ts';
 
@@ -39,9 +40,14 @@ function isKnown(one: unknown): one is KnownGpu {
   if (typeof one !== 'object' || one === null) return false;
   const { uuid, pci, model, memory_bytes } = one as Record<string, unknown>;
   return (
-    typeof uuid === 'string' &&
-    (pci === null || typeof pci === 'string') &&
-    typeof model === 'string' &&
-    typeof memory_bytes === 'number'
+    isShort(uuid, 96) &&
+    (pci === null || isShort(pci, 32)) &&
+    isShort(model, 128) &&
+    typeof memory_bytes === 'number' &&
+    memory_bytes >= 0
   );
+}
+
+function isShort(text: unknown, limit: number): boolean {
+  return typeof text === 'string' && text.length <= limit && plainText(text) === text;
 }

@@ -6,6 +6,7 @@
  * machine without NVIDIA's cards next to nothing is run.
  */
 import type { Engine } from '../../drivers/docker/engine.ts';
+import { plainText } from '../../lib/text.ts';
 import { type AmdLook, lookAtAmd } from './amd.ts';
 import type { Distribution } from './distribution.ts';
 import { type Containers, lookAtContainers, ourContainers } from './gpu-containers.ts';
@@ -110,6 +111,6 @@ function isWsl(reader: Pick<MachineReader, 'read'>): boolean {
 
 /** Of boards with an NVIDIA GPU beside the processor, which is on no bus. */
 function boardOf(reader: Pick<MachineReader, 'read'>): string | null {
-  const name = (reader.read('/proc/device-tree/model') ?? '').replaceAll('\0', '').trim();
+  const name = plainText(reader.read('/proc/device-tree/model') ?? '').trim();
   return /jetson|orin|xavier|nvidia/i.test(name) ? name.slice(0, 100) : null;
 }
