@@ -135,7 +135,8 @@ function instanceRecord(
   version: string | null,
 ): GpuRecord {
   const { uuid, profile, memory_bytes } = part;
-  const busy = busyReason(seen, uuid);
+  // Some drivers tell a program by the whole GPU: then it may be on any instance.
+  const busy = busyReason(seen, uuid, part.gpu_uuid);
   const reasons = [...health, ...(busy === null ? [] : [busy])];
   if (gpuState(codesOf(reasons)) === 'ok') reasons.push(...judgeContainers(seen, uuid, version));
   const model = `${whole.model} MIG ${profile}`;

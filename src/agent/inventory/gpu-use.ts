@@ -56,8 +56,9 @@ export function judgeUse(
   return found;
 }
 
-export function busyReason({ foreign }: GpuSnapshot, uuid: string): GpuReason | null {
-  const programs = foreign.filter((one) => one.gpu_uuid === uuid).map((one) => one.name);
+/** `uuids`: under which names programs on it may be told. */
+export function busyReason({ foreign }: GpuSnapshot, ...uuids: string[]): GpuReason | null {
+  const programs = foreign.filter((one) => uuids.includes(one.gpu_uuid)).map((one) => one.name);
   if (programs.length === 0) return null;
   const names = [...new Set(programs)].sort();
   const shown = names.slice(0, 3).join(', ') + (names.length > 3 ? ', …' : '');

@@ -90,6 +90,13 @@ test('MIG instances are devices of their own, as well as their GPU', async () =>
     [part?.uuid, part?.mig_of, part?.model, part?.memory_bytes, part?.state, part?.usable_by],
     [instance, uuid, 'NVIDIA A100-SXM4-40GB MIG 3g.20gb', 20096 * 2 ** 20, 'ok', ['docker']],
   );
+  const programs = { commands: { ...machine.commands } };
+  const said = machine.commands?.['nvidia-smi'];
+  programs.commands['nvidia-smi'] = (args) =>
+    args[0]?.startsWith('--query-compute') || typeof said !== 'function'
+      ? { stdout: `${uuid}, 4242, python3\n` }
+      : said(args);
+  assert.equal((await look(merge(machine, programs))).gpus[1]?.state, 'busy_owner');
   const stale = await look(merge(machine, toolkit([uuid])));
   assert.deepEqual(stale.gpus[1]?.reasons[0]?.code, 'gpu_cdi_unlisted');
   assert.match(stale.gpus[1]?.reasons[0]?.fix ?? '', /nvidia-ctk cdi generate/);

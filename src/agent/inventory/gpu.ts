@@ -52,7 +52,8 @@ export async function lookAtGpus(
   const bus = listDisplays(reader);
   const module = readModule(reader);
   const cards = bus.displays.filter((one) => one.vendor === 'nvidia');
-  const fields = before?.fields ?? (await askFields(reader)); // a tool that was silent is asked again
+  // A tool that was silent is asked again.
+  const fields = before?.fields ?? (await askFields(reader));
   const [nvidia, log] = await Promise.all([
     askNvidia(
       reader,

@@ -2,8 +2,8 @@
  * Runs tools that may hang where no signal reaches them: inside the kernel, as those of a broken
  * GPU do.
  *
- * Invariants: an answer comes soon after the deadline, whether the tool could be ended or not; while
- * a tool could not be ended, it is not begun again, so that none pile up.
+ * Invariants: an answer comes soon after the deadline, whether the tool could be ended or not;
+ * while a tool could not be ended, it is not begun again, so that none pile up.
  */
 import type { Clock } from '../../lib/clock.ts';
 import type { ExecResult } from '../../lib/exec.ts';

@@ -1,6 +1,7 @@
 /**
  * Codes of machines and their devices: a part of the one table in ../reasons.ts. `{gpu}` is a
- * phrase such as "NVIDIA L4 at 0000:01:00.0"; what a GPU's code means for its state is in ../gpus.ts.
+ * phrase such as "NVIDIA L4 at 0000:01:00.0"; what a GPU's code means for its state is in
+ * ../gpus.ts.
  */
 import type { Reason } from '../reasons.ts';
 
