@@ -113,8 +113,7 @@ function row(workload) {
     link.setAttribute('aria-label', `Open ${workload.name}`);
     line.firstChild.append(' ', link);
   }
-  // Into an endpoint nobody goes: it only answers requests.
-  if (workload.state === 'running' && workload.kind !== 'endpoint') {
+  if (workload.state === 'running') {
     const link = element('a', 'Terminal');
     link.href = `/terminal/${workload.id}`;
     link.target = '_blank';

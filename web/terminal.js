@@ -155,7 +155,13 @@ async function whyNot() {
   name = body.name;
   byId('name').textContent = name;
   showTitle('');
-  return body.state === 'running' ? null : `It is ${body.state}: a terminal needs it running.`;
+  if (body.state !== 'running' && body.park_cause !== 'idle') {
+    return `It is ${body.state}: a terminal needs it running.`;
+  }
+  if (body.state !== 'running') return null;
+  // A WebSocket that is refused does not say why; this does, by the same rules.
+  const may = await fetch(`${base}/files/facts?path=/`);
+  return may.ok ? null : (await may.json()).error.message;
 }
 
 async function connect() {

@@ -16,7 +16,7 @@ import type { EinsoraStore } from '../store/transactions.ts';
 import type { Revocations } from './auth/revocations.ts';
 import type { Changes } from './changes.ts';
 import { createRunWatch } from './run-watch.ts';
-import { createSsh, type SshDeps } from './ssh.ts';
+import { awaken, createSsh, type SshDeps } from './ssh.ts';
 import { createUpgrades, type Upgrades } from './upgrades.ts';
 
 export type AccessDeps = {
@@ -48,6 +48,7 @@ export function openAccess(deps: AccessDeps): Access {
   const ssh = createSsh({ ...deps, runs });
   const exec = createExecs({
     ...{ ...deps, exec: deps.backend.exec },
+    awaken: (id, socket) => awaken(deps, id, socket, 'somebody started a program in it'),
     watchRun: (run, ended) => runs.watch(run, ended),
   });
   const sites = createSites({

@@ -104,10 +104,15 @@ async function findRun(deps: SshDeps, { principal, params, socket }: Upgrade) {
 }
 
 /** Wakes what was stopped for being idle, and waits for it: OpenSSH's client waits too. */
-async function awaken(deps: SshDeps, workload_id: string, socket: Duplex): Promise<void> {
+export async function awaken(
+  deps: Pick<SshDeps, 'store' | 'clock' | 'wake'>,
+  workload_id: string,
+  socket: Pick<Duplex, 'destroyed'>,
+  how = 'somebody came by SSH',
+): Promise<void> {
   const { store, clock } = deps;
   if (deps.wake === undefined) return;
-  await deps.wake(workload_id, 'somebody came by SSH');
+  await deps.wake(workload_id, how);
   const deadline = clock.monotonic() + limits.wake_hold_ms;
   while (clock.monotonic() < deadline && !socket.destroyed) {
     const now = await store.read(findTarget, { workload_id });

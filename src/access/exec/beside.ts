@@ -19,8 +19,13 @@ export async function findBeside(
   store: Pick<EinsoraStore, 'read'>,
   tenant_id: string,
   workload: string,
+  /** Called for one that was stopped for being idle, before it is looked at again. */
+  awaken?: (workload_id: string) => Promise<void> | undefined,
 ): Promise<Beside> {
-  const row = await store.read(findWorkload, { tenant_id, workload });
+  const first = await store.read(findWorkload, { tenant_id, workload });
+  const sleeps = first !== undefined && first.state !== 'running' && first.park_cause === 'idle';
+  if (sleeps) await awaken?.(first.id);
+  const row = sleeps ? await store.read(findWorkload, { tenant_id, workload }) : first;
   if (row === undefined) throw new EinsoraError('not_found', { what: `workload ${workload}` });
   const { id, name, kind, state } = row;
   const [found] = await store.read(currentRuns, { workload_ids: [id] });

@@ -31,6 +31,8 @@ export type ExecsDeps = {
   exec(machine_id: string, run: RunKey, ask: ExecAsk, signal: AbortSignal): Promise<ExecSession>;
   /** Calls `ended` once when the run is not its workload's running one. Returns the undoing. */
   watchRun(run: RunKey, ended: () => void): () => void;
+  /** Wakes what was stopped for being idle, and waits for it as long as somebody does. */
+  awaken?(workload_id: string, waiting: { destroyed: boolean }): Promise<void>;
   /** A workload was used. */
   touched(workload_id: string): void;
 };
@@ -70,7 +72,10 @@ export function createExecs(deps: ExecsDeps): (call: ExecCall) => Promise<void> 
       const problem = `the WebSocket must offer the subprotocol ${exec_protocol}`;
       throw new EinsoraError('bad_request', { problem });
     }
-    const beside = await findBeside(deps.store, principal.tenant_id, params.workload ?? '');
+    const { tenant_id } = principal;
+    const beside = await findBeside(deps.store, tenant_id, params.workload ?? '', (id) =>
+      deps.awaken?.(id, socket),
+    );
     if (socket.destroyed) return;
     server.handleUpgrade(request, socket, head, (ws) => serve(deps, call, beside, ws));
   };
