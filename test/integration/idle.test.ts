@@ -3,10 +3,16 @@
  * nobody uses it, and a request that brings it back and is answered.
  */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { WorkloadStats } from '../../src/contract/stats.ts';
 import type { Workload, WorkloadEvent } from '../../src/contract/workloads.ts';
+import { createRunTokens } from '../../src/controlplane/run-tokens.ts';
+import { connectToPort } from '../../src/drivers/native/socket.ts';
 import { systemClock } from '../../src/lib/clock.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { type Jupyter, jupyterClient } from '../lib/jupyter-client.ts';
 import { needs } from '../lib/parts.ts';
 import { cleanUp, type Program, startProgram, temporaryFolder } from '../lib/program.ts';
 
@@ -44,6 +50,42 @@ test(
     }
   },
 );
+
+test(
+  'a notebook is used while a cell sleeps in silence, and quiet when it is done',
+  needs('python', 'bwrap', 'cgroup'),
+  async () => {
+    const data_dir = temporaryFolder();
+    const program = await startProgram({ data_dir });
+    try {
+      const options = ['--name', 'lab', '--idle', '2h'];
+      const launched = await program.cli(['launch', 'notebook', ...options], 240_000);
+      assert.equal(launched.code, 0, launched.stderr);
+      const isQuiet = ({ use }: Workload) => use?.at !== null && use?.busy_with === null;
+      const quiet = await until(program, isQuiet, 60_000, 'lab');
+      assert.ok((quiet.use?.idle_left_ms ?? 0) < 7_200_000, 'asking it is no use');
+      const lab = clientOf(data_dir, quiet.id);
+      // No CPU and no output for half a minute: only its own server knows.
+      const cell = lab.runCell('import time; time.sleep(30)');
+      const used = await until(program, ({ use }) => use?.busy_with === 'kernels', 60_000, 'lab');
+      assert.equal(used.use?.idle_left_ms, 7_200_000);
+      await cell;
+      await until(program, isQuiet, 90_000, 'lab');
+      await until(program, ({ use }) => use?.disk_bytes !== null, 60_000, 'lab');
+    } finally {
+      await cleanUp(data_dir, program);
+    }
+  },
+);
+
+/** A client by the run's own socket, with its token. */
+function clientOf(data_dir: string, workload_id: string): Jupyter {
+  const run = { workload_id, replica: 0, run_epoch: 1 };
+  const key = readFileSync(join(data_dir, 'deployment-key'), 'utf8').trim();
+  const tokens = createRunTokens({ key_id: '', key: new Secret(key) });
+  const folder = join(data_dir, 'runs', `${workload_id}.0.1`, 'p');
+  return jupyterClient(() => connectToPort(folder, 'web'), tokens.siteToken(run).reveal());
+}
 
 async function checkFigures(program: Program): Promise<void> {
   const { use } = await until(program, ({ use }) => (use?.cpu_millis ?? null) !== null, 60_000);
@@ -86,8 +128,8 @@ async function ask(program: Program, key: string) {
   return { status: response.status, text, code };
 }
 
-async function show(program: Program): Promise<Workload> {
-  return (await program.api<Workload>(`/v1/workloads/${name}`)).body;
+async function show(program: Program, workload = name): Promise<Workload> {
+  return (await program.api<Workload>(`/v1/workloads/${workload}`)).body;
 }
 
 async function eventsOf(program: Program): Promise<WorkloadEvent[]> {
@@ -99,10 +141,11 @@ async function until(
   program: Program,
   isSo: (workload: Workload) => boolean,
   within_ms: number,
+  of = name,
 ): Promise<Workload> {
   const deadline = systemClock.monotonic() + within_ms;
   for (;;) {
-    const workload = await show(program);
+    const workload = await show(program, of);
     if (isSo(workload)) return workload;
     assert.ok(systemClock.monotonic() < deadline, JSON.stringify(workload, null, 1));
     await systemClock.sleep(500);
