@@ -7,14 +7,12 @@
 import { statSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { hostKeyLine } from '../access/ssh/host-key.ts';
 import type { Agent, Transport } from '../agent/agent.ts';
 import { createPresence } from '../backends/agent/presence.ts';
 import { createRunSecrets } from '../backends/agent/run-secrets.ts';
 import { createSync } from '../backends/agent/sync.ts';
 import { EinsoraError } from '../contract/errors.ts';
 import { makeId } from '../core/ids.ts';
-import { createGateway } from '../gateway/gateway.ts';
 import type { Clock } from '../lib/clock.ts';
 import { readIfThere, writeDurably } from '../lib/files.ts';
 import type { Log } from '../lib/log.ts';
@@ -24,18 +22,16 @@ import { readIdentity } from '../store/accounts.ts';
 import { lockFolder } from '../store/sqlite.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { listRunningNames } from '../store/workloads.ts';
-import { openAccess } from './access.ts';
 import { startAccounting } from './accounting.ts';
 import { openActivityLog } from './activity.ts';
-import { createApi } from './api.ts';
 import { rememberProofs } from './auth/proof-cache.ts';
 import { createProofs, type Proofs } from './auth/proofs.ts';
 import { startRecheck } from './auth/recheck.ts';
 import { createRevocations } from './auth/revocations.ts';
-import { createSignIns } from './auth/sign-ins.ts';
 import { numberChanges } from './changes.ts';
 import { createController } from './controller.ts';
 import { openDeploymentKeys } from './deployment-key.ts';
+import { openFaces } from './faces.ts';
 import { createFairUses } from './fair-uses.ts';
 import { openHostKey } from './host-key.ts';
 import { startHousekeeping } from './housekeeping.ts';
@@ -50,7 +46,6 @@ import { createRunTokens } from './run-tokens.ts';
 import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
 import { storeRefusal } from './store-refusal.ts';
-import { createTargets } from './targets.ts';
 import { openUse } from './use.ts';
 import { type Counted, countWrites } from './written.ts';
 
@@ -156,16 +151,15 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const presence = createPresence(clock);
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
-  const cookieName = () => `einsora_session_${listening?.port ?? options.port}`;
   const models = openModels({ store, clock, log, secrets, places: options.sources });
   const changed = () => {
     controller.wake();
     sync.wake();
   };
   const use = await openUse({ store, clock, log, changed });
-  const { samples, useOf, waker, lastUse } = use;
   const sync = createSync({
-    ...{ store, clock, random, log, presence, models: models.modelSync, samples },
+    ...{ store, clock, random, log, presence, models: models.modelSync },
+    samples: use.samples,
     written: changes.written,
     changed: () => controller.wake(),
     withSecrets: createRunSecrets({
@@ -184,46 +178,16 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     placed: () => sync.wake(),
     written: changes.written,
   });
-  // The one place outside the command line that starts an agent: Solo's own machine (ADR-0016).
-  const { startLocalAgent } = await import('../agent/local-agent.ts');
-  const { machine_id } = identity;
-  const transport: Transport = {
-    hello: (words) => sync.hello(machine_id, words, true),
-    sync: (report, signal) => sync.sync(machine_id, report, signal),
-  };
-  const local = startLocalAgent({
-    ...{ ...options, sources: models.sources, machine_id, transport },
-    allow_lan: options.allow_lan === true,
-    gateway_port: () => listening?.port ?? options.port,
-  });
-  const targets = createTargets(store, waker);
-  const gateway = createGateway({
-    ...targets,
-    dial: (run, machine_id, port_name) => local.backend.dial(machine_id, run, port_name),
-    ...{ clock, log, region: 'local', using: lastUse.hold },
-  });
-  const api = createApi({
-    ...{ store, clock, random, presence, machines, queue, proofs, secrets, data_dir, fileBytes },
-    ...{ activity, revocations, live, ...models, samples, useOf, waker },
-    signIns: createSignIns({ store, clock, random, pepper: proofs.pepper }),
-    backend: local.backend,
-    gateway_url: () => `${url()}/v1`,
-    cookieName,
-    ssh_host_key: hostKeyLine(host_key),
-    origin: url,
+  const port = () => listening?.port ?? options.port;
+  const { sources } = models;
+  const local = await startHere(options, { machine_id: identity.machine_id, sync, sources, port });
+  const { gateway, api, access } = openFaces({
+    ...{ store, clock, random, log, data_dir, changes, presence, machines, queue, live, use },
+    ...{ proofs, secrets, activity, revocations, ...models, fileBytes, host_key },
+    ...{ backend: local.backend, siteToken: runTokens.siteToken },
+    ...{ port, lookAnew: sync.lookAnew },
     wakeController: () => controller.wake(),
     wakeAgents: () => sync.wake(),
-    lookAnew: sync.lookAnew,
-  });
-  const access = openAccess({
-    ...{ store, clock, random, log, changes, revocations, cookieName },
-    dial: (run, machine_id, port_name) => local.backend.dial(machine_id, run, port_name),
-    siteToken: runTokens.siteToken,
-    backend: local.backend,
-    host_key,
-    touched: lastUse.touch,
-    using: lastUse.hold,
-    wake: waker.wake,
   });
   const sealing = activity.start();
   const chores = startChores({ store, clock, log, revocations });
@@ -246,6 +210,26 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     throw error;
   }
   return { url: url(), ipv6: listening.ipv6, agent: local.agent, stop };
+}
+
+type Here = {
+  machine_id: string;
+  sync: ReturnType<typeof createSync>;
+  sources: ReturnType<typeof openModels>['sources'];
+  port(): number;
+};
+
+/** The one place outside the command line that starts an agent: Solo's own machine (ADR-0016). */
+async function startHere(options: SystemOptions, { machine_id, sync, sources, port }: Here) {
+  const { startLocalAgent } = await import('../agent/local-agent.ts');
+  const transport: Transport = {
+    hello: (words) => sync.hello(machine_id, words, true),
+    sync: (report, signal) => sync.sync(machine_id, report, signal),
+  };
+  return startLocalAgent({
+    ...{ ...options, sources, machine_id, transport, gateway_port: port },
+    allow_lan: options.allow_lan === true,
+  });
 }
 
 /** What goes on by itself beside the requests. */

@@ -1,0 +1,59 @@
+/**
+ * What the listeners hand requests to: the inference gateway, the API, and the ways into workloads.
+ */
+import type { HostKey } from '../access/ssh/host-key.ts';
+import { hostKeyLine } from '../access/ssh/host-key.ts';
+import type { RunKey } from '../core/run.ts';
+import { createGateway, type Gateway } from '../gateway/gateway.ts';
+import type { Log } from '../lib/log.ts';
+import type { Secret } from '../lib/secret.ts';
+import { type Access, openAccess } from './access.ts';
+import { type Api, createApi } from './api.ts';
+import type { ApiDeps } from './api-deps.ts';
+import { createSignIns } from './auth/sign-ins.ts';
+import type { Changes } from './changes.ts';
+import { createTargets } from './targets.ts';
+import type { Use } from './use.ts';
+
+/** Made here, of the rest. */
+type Made =
+  | ('samples' | 'useOf' | 'waker' | 'signIns' | 'gateway_url')
+  | ('cookieName' | 'ssh_host_key' | 'origin');
+
+export type FaceDeps = Omit<ApiDeps, Made> & {
+  log: Log;
+  changes: Pick<Changes, 'onSettled'>;
+  use: Use;
+  host_key: HostKey;
+  siteToken(run: RunKey): Secret;
+  /** That is listened on. */
+  port(): number;
+};
+
+export type Faces = { gateway: Gateway; api: Api; access: Access };
+
+export function openFaces(deps: FaceDeps): Faces {
+  const { store, clock, random, log, changes, revocations, proofs, backend } = deps;
+  const { host_key, siteToken, port } = deps;
+  const { samples, useOf, waker, lastUse } = deps.use;
+  const url = () => `http://localhost:${port()}`;
+  const cookieName = () => `einsora_session_${port()}`;
+  const dial = (run: RunKey, machine_id: string, port_name: string) =>
+    backend.dial(machine_id, run, port_name);
+  const gateway = createGateway({
+    ...createTargets(store, waker),
+    ...{ dial, clock, log, region: 'local', using: lastUse.hold },
+  });
+  const api = createApi({
+    ...{ ...deps, samples, useOf, waker, cookieName, origin: url },
+    signIns: createSignIns({ store, clock, random, pepper: proofs.pepper }),
+    gateway_url: () => `${url()}/v1`,
+    ssh_host_key: hostKeyLine(host_key),
+  });
+  const access = openAccess({
+    ...{ store, clock, random, log, changes, revocations, cookieName },
+    ...{ dial, siteToken, backend, host_key },
+    ...{ touched: lastUse.touch, using: lastUse.hold, wake: waker.wake },
+  });
+  return { gateway, api, access };
+}
