@@ -17,6 +17,8 @@ export const workloadExportSchema = z
     holds: rows,
     ledger: rows,
     keys: rows,
+    samples: rows,
+    use: rows,
     activity: rows,
     usage: z.object({
       metered_ms: z.number(),
