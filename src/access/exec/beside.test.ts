@@ -19,15 +19,18 @@ test('what was stopped for being idle is woken first, and nothing else is', asyn
     const find = (wakes: boolean) =>
       findBeside(store, tenant_id, lab.id, async (id) => {
         woken.push(id);
-        if (wakes) await write(rig, "update workloads set state = 'running' where id = $1", [id]);
+        if (wakes) await site.move(lab, 'running');
       });
     await find(true);
     assert.deepEqual(woken, [], 'it runs');
-    const park = 'update workloads set state = $2, park_cause = $3 where id = $1';
-    await write(rig, park, [lab.id, 'stopped', 'user']);
+    const park = async (cause: string) => {
+      await site.move(lab, 'stopped');
+      await write(rig, 'update workloads set park_cause = $2 where id = $1', [lab.id, cause]);
+    };
+    await park('user');
     await assert.rejects(find(true), { code: 'not_ready' });
     assert.deepEqual(woken, [], 'a person stopped it');
-    await write(rig, park, [lab.id, 'stopped', 'idle']);
+    await park('idle');
     await assert.rejects(find(false), { code: 'not_ready' });
     const { run } = await find(true);
     assert.deepEqual([run.workload_id, woken], [lab.id, [lab.id, lab.id]]);

@@ -13,9 +13,9 @@ const nobody = '65534';
 
 /** Makes a sandbox as the native driver does, and finds the pid of its program. */
 const sandbox = `
-bwrap --unshare-user --unshare-all --disable-userns --die-with-parent --new-session --cap-drop ALL \\
-  --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 \\
-  --proc /proc --dev /dev --tmpfs /tmp --remount-ro / --clearenv -- /bin/sh -c 'sleep 30; true' &
+bwrap --unshare-user --unshare-all --disable-userns --die-with-parent --new-session \\
+  --cap-drop ALL --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib \\
+  --symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp --remount-ro / --clearenv -- /bin/sh -c 'sleep 30; true' &
 target=
 while [ -z "$target" ]; do
   for status in /proc/[0-9]*/status; do
@@ -59,7 +59,8 @@ test(
   async () => {
     const inside = `
     for space in mnt pid net ipc uts user cgroup; do
-      test "$(readlink /proc/self/ns/$space)" = "$(readlink /proc/2/ns/$space)" || echo "other $space"
+      own=$(readlink /proc/self/ns/$space)
+      test "$own" = "$(readlink /proc/2/ns/$space)" || echo "other $space"
     done
     grep -E "^Cap(Inh|Prm|Eff|Amb)" /proc/self/status | cut -f2 | sort -u
     grep NoNewPrivs /proc/self/status | cut -f2
