@@ -40,6 +40,7 @@ const built_in: Record<string, Name[]> = {
 export function nounOfArgument(path: string, argument: string): string | null {
   if (argument === 'workload') return 'workloads';
   if (argument === 'model') return path === 'models rm' ? 'model-files' : 'catalog';
+  if (argument === 'machine') return 'machines';
   if (argument === 'user') return 'users';
   if (argument === 'tenant') return 'tenants';
   if (argument === 'context') return 'contexts';

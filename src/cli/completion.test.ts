@@ -59,7 +59,8 @@ const shellQuoted = (word: string) => `'${word.replaceAll("'", "'\\''")}'`;
 const here = () => ['--data-dir', api.data_dir];
 
 test('commands, and the commands below them', async () => {
-  assert.deepEqual(await offered('mach'), ['machines']);
+  assert.deepEqual((await offered('mach')).sort(), ['machine', 'machines']);
+  assert.deepEqual(await offered('machine', 'ref'), ['refresh']);
   assert.deepEqual(await offered('launch', 'no'), ['notebook']);
   assert.ok((await offered('')).length > 20);
   assert.equal((await offered('')).includes('complete'), false, 'what is hidden stays hidden');
