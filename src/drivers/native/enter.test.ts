@@ -15,7 +15,8 @@ const nobody = '65534';
 const sandbox = `
 bwrap --unshare-user --unshare-all --disable-userns --die-with-parent --new-session \\
   --cap-drop ALL --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib \\
-  --symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp --remount-ro / --clearenv -- /bin/sh -c 'sleep 30; true' &
+  --symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp --remount-ro / --clearenv \\
+  -- /bin/sh -c 'sleep 30; true' &
 target=
 while [ -z "$target" ]; do
   for status in /proc/[0-9]*/status; do
@@ -27,7 +28,11 @@ while [ -z "$target" ]; do
 done
 read -r stat <"/proc/$target/stat"
 set -- \${stat##*) }; shift 19; ticks=$1
-enter() { echo 'export PATH=/usr/bin:/bin' >environment; bash ./enter.sh "$@" </dev/null; echo "=$?"; }
+enter() {
+  echo 'export PATH=/usr/bin:/bin' >environment
+  bash ./enter.sh "$@" </dev/null
+  echo "=$?"
+}
 `;
 
 async function asNobody(script: string): Promise<string> {
