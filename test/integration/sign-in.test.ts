@@ -109,7 +109,7 @@ test('the page in a real browser: signed in by the link, this machine, and why n
     await page.getByRole('heading', { name: hostname() }).waitFor();
     assert.match((await page.locator('#can').textContent()) ?? '', /linux-native/);
     const cannot = (await page.locator('#cannot').textContent()) ?? '';
-    assert.match(cannot, /docker/);
+    assert.match(cannot, /libvirt/);
     assert.match(cannot, /not part of this version/);
     assert.match((await page.locator('#who').textContent()) ?? '', /operator/);
     assert.ok(await page.getByText('launch endpoint smollm2-135m').isVisible());
