@@ -73,7 +73,9 @@ export async function playCalls(
       const failed = () => JSON.stringify(lines.filter(({ level }) => level === 'error'));
       assert.ok(answer.status < 500, `${what}: ${answer.status} ${text} ${failed()}`);
       checkShape(call, answer, text, what);
-      await checkNothingForeign(tenants, asked, text, what);
+      // Where nobody is asked for a proof, the caller is whoever holds the link that is sent.
+      const by_link = routes[call.route].auth.who === 'anyone';
+      if (!by_link) await checkNothingForeign(tenants, asked, text, what);
       report.asked += 1;
       if (answer.ok) {
         report.accepted += 1;

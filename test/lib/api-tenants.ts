@@ -13,6 +13,7 @@ import { addTenant, addUser, ask, gib, inventoryOf, type Rig, select } from './r
 export type Principal = { name: string; tenant: string; role: Role; token: string };
 type Tenant = { id: string; mark: string; machine_id: string };
 type Asked = {
+  route: Ask['route'];
   principal: Principal | null;
   path: string;
   init: { method: string; headers: Record<string, string>; body?: string };
@@ -84,6 +85,13 @@ export async function createTenants(rig: Rig) {
       // What an operator does to others stands in the activity of the operator's own tenant.
       if (principal?.role === 'operator') note(principal.tenant, text);
       if (status < 300) await things.look();
+      // Who joins by a link speaks in the link's tenant, wherever they come from.
+      if (status < 300 && routes[asked.route].auth.who === 'anyone') {
+        for (const id of text.match(telling) ?? []) {
+          const joined = await things.ownerOf(id);
+          if (joined !== null) note(joined, asked.sent);
+        }
+      }
       if (status !== 401 || principal === null || !text.includes('sign_in_required')) return;
       await follow(principal);
       await things.look();
@@ -204,7 +212,7 @@ function resolve(
   }
   const init = { method: method.toUpperCase(), headers };
   return {
-    principal,
+    ...{ route: asked.route, principal },
     path: query === '' ? filled : `${filled}?${query}`,
     init: body === undefined || method === 'get' ? init : { ...init, body },
     sent: `${decodeURIComponent(filled)} ${query} ${body} ${JSON.stringify(headers)}`,

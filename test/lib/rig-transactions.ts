@@ -2,11 +2,19 @@
  * The program's transactions, and two more: one writes what a test needs and the program has no
  * transaction for yet (other tenants, other roles), one runs another and fails at its n-th
  * statement. The writing worker of a file store imports it.
+ *
+ * Invariants: what a remembered proof may outlive (ADR-0038) writes no proof, user or tenant: one
+ * that does fails, in whatever test it is.
  */
+import { besideProofs } from '../../src/controlplane/auth/proof-cache.ts';
 import type { Json, Sql, SqlValue, TransactionTable } from '../../src/store/sql.ts';
-import { transactions as released } from '../../src/store/transactions.ts';
+import { transactions as all } from '../../src/store/transactions.ts';
 
 export const injected = 'a fault of the test';
+
+const released = Object.fromEntries(
+  Object.entries(all).map(([name, run]) => [name, besideProofs.has(name) ? guarded(run) : run]),
+) as typeof all;
 
 const write = (sql: Sql, args: { text: string; params: SqlValue[] }): Promise<number> =>
   sql.run(args.text, args.params);
@@ -49,4 +57,28 @@ function failing(sql: Sql, at: number): { sql: Sql; failed(): boolean } {
       run: (text, params) => step(() => sql.run(text, params)),
     },
   };
+}
+
+/** The same transaction, refused where it writes what proofs are made of. */
+export function guarded(transaction: unknown): (sql: Sql, args: unknown) => Promise<unknown> {
+  const run = transaction as (sql: Sql, args: unknown) => Promise<unknown>;
+  const look = (text: string) => {
+    if (writesProofs(text)) throw new Error(`remembered proofs would not notice: ${text}`);
+    return text;
+  };
+  return (sql, args) =>
+    run(
+      {
+        ...sql,
+        all: (text, params) => sql.all(look(text), params),
+        get: (text, params) => sql.get(look(text), params),
+        run: (text, params) => sql.run(look(text), params),
+      },
+      args,
+    );
+}
+
+function writesProofs(text: string): boolean {
+  const writes = /\b(?:insert into|update|delete from)\s+(?:tokens|sessions|users|tenants)\b/i;
+  return writes.test(text) && !/^\s*update (?:tokens|sessions) set last_used_at = /i.test(text);
 }

@@ -5,9 +5,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addUser, ask, createRig } from '../../../test/lib/rig.ts';
+import { guarded } from '../../../test/lib/rig-transactions.ts';
 import { type PrincipalRow, principalOfSession, principalOfToken } from '../../store/accounts.ts';
+import type { Sql } from '../../store/sql.ts';
 import type { EinsoraStore } from '../../store/transactions.ts';
-import { rememberProofs } from './proof-cache.ts';
+import { transactions } from '../../store/transactions.ts';
+import { besideProofs, rememberProofs } from './proof-cache.ts';
 
 const row: PrincipalRow = {
   ...{ user_id: 'u', user_name: 'ada', role: 'member', tenant_id: 't', tenant_slug: 'lab' },
@@ -133,4 +136,22 @@ test('over HTTP, a role that was taken away and a user that was disabled count a
   } finally {
     await rig.close();
   }
+});
+
+test('the transactions that a proof may outlive are there, and may write a last use at most', async () => {
+  for (const name of besideProofs) assert.ok(name in transactions, name);
+  const asked: string[] = [];
+  const sql = { run: async (text: string) => asked.push(text) } as unknown as Sql;
+  const writing = (text: string) => guarded((on: Sql) => on.run(text, []))(sql, {});
+  await writing('update tokens set last_used_at = $2 where id = $1');
+  await writing('select role from users where id = $1');
+  assert.equal(asked.length, 2);
+  for (const text of [
+    "update users set role = 'viewer'",
+    'delete from sessions',
+    'update tokens set revoked_at = $1',
+  ]) {
+    await assert.rejects(async () => writing(text), /would not notice/, text);
+  }
+  assert.equal(asked.length, 2);
 });
