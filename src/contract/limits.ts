@@ -69,6 +69,7 @@ export const limits = {
   exec_ping_ms: 10_000,
   exec_silence_ms: 30_000,
   file_path_chars: 4096,
+  file_streams_per_user: 50,
   live_streams_per_user: 50,
   live_streams: 2000,
   live_queue_chars: 256 * 1024,

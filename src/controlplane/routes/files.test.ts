@@ -6,6 +6,7 @@ import { request } from 'node:http';
 import { after, before, test } from 'node:test';
 import { createExecRig, type ExecRig } from '../../../test/lib/exec-rig.ts';
 import { addTenant, addUser, select } from '../../../test/lib/rig.ts';
+import { limits } from '../../contract/limits.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { seededRandom } from '../../lib/random.ts';
 
@@ -124,6 +125,27 @@ test('an upload that is cut off leaves the old file', async () => {
   sent.destroy();
   await new Promise((resolve) => sent.once('close', resolve));
   assert.equal(await (await ask('?path=/tmp/kept')).text(), 'the old one');
+});
+
+test('one user has a bounded number of transfers at once', async () => {
+  const { site } = given.rig;
+  const { rig } = site;
+  const { tenant_id } = rig.ids;
+  const made = await addUser(rig.store, rig.random, { tenant_id, name: 'many', role: 'member' });
+  const headers = { authorization: `Bearer ${made.token}`, 'content-length': '10' };
+  const before = rig.apiDeps.revocations.watching();
+  const open = Array.from({ length: limits.file_streams_per_user }, (_, number) => {
+    const sent = request(`${given.base}?path=/tmp/many-${number}`, { method: 'PUT', headers });
+    sent.on('error', () => {});
+    sent.write('x');
+    return sent;
+  });
+  const held = before + limits.file_streams_per_user;
+  while (rig.apiDeps.revocations.watching() < held) await new Promise(setImmediate);
+  assert.equal((await ask('?path=/tmp/digits', {}, made.token)).status, 429);
+  for (const sent of open) sent.destroy();
+  while (rig.apiDeps.revocations.watching() > before) await new Promise(setImmediate);
+  assert.equal((await ask('?path=/tmp/digits', {}, made.token)).status, 200);
 });
 
 test('a transfer ends with the run it is of, and with the proof that opened it', async () => {

@@ -19,7 +19,11 @@ import type { ApiDeps } from '../api-deps.ts';
 import { bodyOf, exactly, startOf } from '../file-streams.ts';
 import { createRunWatch, type RunWatch } from '../run-watch.ts';
 
-type Deps = ApiDeps & { watch: RunWatch };
+type Deps = ApiDeps & {
+  watch: RunWatch;
+  /** How many streams each user has open. */
+  open: Map<string, number>;
+};
 
 const page_entries = 1000;
 const usual_mode = '644';
@@ -27,7 +31,7 @@ const usual_mode = '644';
 export function fileRoutes(app: Api, given: ApiDeps): void {
   // Held runs are looked at by a timer: what is written elsewhere is seen as soon.
   const watch = createRunWatch({ ...given, log: silentLog, changes: { onSettled: () => {} } });
-  const deps: Deps = { ...given, watch };
+  const deps: Deps = { ...given, watch, open: new Map() };
   contentRoutes(app, deps);
   factRoutes(app, deps);
 }
@@ -35,6 +39,7 @@ export function fileRoutes(app: Api, given: ApiDeps): void {
 function contentRoutes(app: Api, deps: Deps): void {
   app.openapi(routes.readFile, (c) =>
     inside(deps, c, async (files, beside) => {
+      refuseMore(deps, c);
       const { path } = c.req.valid('query');
       const facts = await files.stat(path);
       const start = startOf(c.req.valid('header').range);
@@ -62,6 +67,7 @@ function contentRoutes(app: Api, deps: Deps): void {
   );
   app.openapi(routes.writeFile, (c) =>
     inside(deps, c, async (files, beside) => {
+      refuseMore(deps, c);
       const { path, mode = usual_mode } = c.req.valid('query');
       await record(deps, c, beside, path);
       const content = bodyOf(c.req.raw.body, deps.clock, limits.request_body_ms);
@@ -122,6 +128,13 @@ async function inside<T>(
   }
 }
 
+/** Streams no longer count among the requests that are served at once: they are counted here. */
+function refuseMore({ open }: Deps, c: Context<ApiEnv>): void {
+  const limit = limits.file_streams_per_user;
+  if ((open.get(c.get('principal').user_id) ?? 0) < limit) return;
+  throw new EinsoraError('too_many_streams', { limit });
+}
+
 /** Breaks a stream off when its proof or its run ends. */
 function hold(deps: Deps, c: Context<ApiEnv>, beside: Beside, stream: Readable): void {
   const { facts } = c.env;
@@ -130,11 +143,16 @@ function hold(deps: Deps, c: Context<ApiEnv>, beside: Beside, stream: Readable):
     facts.hangUp?.();
   };
   facts.holds?.();
+  const { user_id } = c.get('principal');
+  deps.open.set(user_id, (deps.open.get(user_id) ?? 0) + 1);
   const unwatch = deps.revocations.watch(c.get('principal'), breakOff);
   const undo = deps.watch.watch(beside.run, breakOff);
   stream.once('close', () => {
     unwatch();
     undo();
+    const left = (deps.open.get(user_id) ?? 1) - 1;
+    if (left > 0) deps.open.set(user_id, left);
+    else deps.open.delete(user_id);
   });
   stream.on('error', () => {});
 }
