@@ -24,6 +24,7 @@ const bodies: Partial<Record<RouteName, unknown>> = {
   plan: endpoint,
   launch: endpoint,
   createKey: {},
+  setIdlePolicy: { idle_policy: null },
 };
 
 type Caller = { token: string | null; role: Role | null; other_tenant?: boolean };
@@ -70,7 +71,8 @@ async function pathOf(name: RouteName): Promise<string> {
   const made = path.includes('{key_id}')
     ? await ask(rig, 'POST', `/v1/workloads/${workload}/keys`, { body: {} })
     : null;
-  return path.replace('{workload}', workload).replace('{key_id}', String(made?.body.id));
+  const whole = path.replace('{workload}', workload).replace('{key_id}', String(made?.body.id));
+  return /\/(?:file|folder)/.test(path) ? `${whole}?path=/a` : whole;
 }
 
 /** What the row alone says of this caller. */
