@@ -155,7 +155,8 @@ async function checkGpus(engine: Engine, uuids: string[]): Promise<void> {
   if (uuids.length === 0) return;
   const { api, engine: version } = await engine.version();
   if (isOlder(api, cdi_api)) {
-    const why = `Docker ${version} speaks API ${api}, and CDI needs ${cdi_api} (Docker 25 or later)`;
+    const needs = `CDI needs ${cdi_api} (Docker 25 or later)`;
+    const why = `Docker ${version} speaks API ${api}, and ${needs}`;
     throw driverError('gpu_not_injected', { why });
   }
   const info = (await engine.json({ method: 'GET', path: '/info' })) as EngineInfo | null;
