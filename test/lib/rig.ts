@@ -8,16 +8,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Sites } from '../../src/access/site.ts';
-import { hostKeyLine } from '../../src/access/ssh/host-key.ts';
+import { type HostKey, hostKeyLine } from '../../src/access/ssh/host-key.ts';
 import { createPresence, type Presence } from '../../src/backends/agent/presence.ts';
 import { createSync, type SyncHandler } from '../../src/backends/agent/sync.ts';
-import type { Role } from '../../src/contract/auth.ts';
 import type { Inventory } from '../../src/contract/machines.ts';
 import { openActivityLog } from '../../src/controlplane/activity.ts';
 import { type Api, createApi } from '../../src/controlplane/api.ts';
 import type { ApiDeps } from '../../src/controlplane/api-deps.ts';
 import { rememberProofs } from '../../src/controlplane/auth/proof-cache.ts';
-import { createProofs } from '../../src/controlplane/auth/proofs.ts';
+import { createProofs, type Proofs } from '../../src/controlplane/auth/proofs.ts';
 import { createRevocations } from '../../src/controlplane/auth/revocations.ts';
 import { createSignIns } from '../../src/controlplane/auth/sign-ins.ts';
 import { numberChanges } from '../../src/controlplane/changes.ts';
@@ -29,22 +28,31 @@ import { createQueueView } from '../../src/controlplane/queue-view.ts';
 import type { Upgrades } from '../../src/controlplane/upgrades.ts';
 import { openUse, type Use } from '../../src/controlplane/use.ts';
 import { makeId } from '../../src/core/ids.ts';
-import { makeToken } from '../../src/core/token.ts';
 import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
-import type { Log, LogFields } from '../../src/lib/log.ts';
+import type { Log } from '../../src/lib/log.ts';
 import { type Random, seededRandom } from '../../src/lib/random.ts';
-import { digest } from '../../src/lib/secret.ts';
 import { dumpStore } from '../../src/store/dump.ts';
 import type { Engine } from '../../src/store/dump-tables.ts';
 import { migrations } from '../../src/store/migrations/index.ts';
 import type { Row, Sql, SqlValue } from '../../src/store/sql.ts';
 import type { EinsoraStore } from '../../src/store/transactions.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
+import { keepingLog, type LogLine } from './keeping-log.ts';
 import { type Places, rigModels } from './rig-models.ts';
+import { addTenant, addUser } from './rig-people.ts';
 import { no_sites, rigUpgrades } from './rig-upgrades.ts';
 import { openTestStore, type RigStore, type StoreKind, storeKinds } from './test-stores.ts';
 
-export { openTestStore, type RigStore, type StoreKind, storeKinds };
+export {
+  addTenant,
+  addUser,
+  keepingLog,
+  type LogLine,
+  openTestStore,
+  type RigStore,
+  type StoreKind,
+  storeKinds,
+};
 export const gib = 2 ** 30;
 
 export function select<T extends Row>(
@@ -94,21 +102,6 @@ export function counted(store: RigStore): { store: RigStore; written: string[] }
   };
 }
 
-export type LogLine = LogFields & { level: string; message: string };
-
-/** A log that keeps its lines, with the fields that were bound to it. */
-export function keepingLog(lines: LogLine[], bound: LogFields = {}): Log {
-  const at = (level: string) => (fields: LogFields, message: string) =>
-    void lines.push({ ...bound, ...fields, level, message });
-  return {
-    debug: at('debug'),
-    info: at('info'),
-    warn: at('warn'),
-    error: at('error'),
-    child: (fields) => keepingLog(lines, { ...bound, ...fields }),
-  };
-}
-
 export type Ids = { tenant_id: string; user_id: string };
 
 /** One deployment with a tenant, its operator and one machine without an agent. */
@@ -130,33 +123,6 @@ export async function seed(store: RigStore, clock: FakeClock, random: Random) {
     now: clock.now(),
   });
   return ids;
-}
-
-/** A further tenant. */
-export async function addTenant(store: RigStore, slug: string, id: string): Promise<void> {
-  const text = 'insert into tenants (id, slug, name, created_at) values ($1, $2, $2, 0)';
-  await store.transact('write', { text, params: [id, slug] });
-}
-
-/** A further user, with an API token that works. */
-export async function addUser(
-  store: RigStore,
-  random: Random,
-  user: { tenant_id: string; name: string; role: Role; expires_at?: number },
-): Promise<{ user_id: string; token: string; token_id: string }> {
-  const user_id = makeId(0, random.bytes(10));
-  const token_id = makeId(0, random.bytes(10));
-  const token = makeToken('tsk_', random.bytes(32));
-  await store.transact('write', {
-    text: `insert into users (id, tenant_id, name, role, created_at) values ($1, $2, $3, $4, 0)`,
-    params: [user_id, user.tenant_id, user.name, user.role],
-  });
-  await store.transact('write', {
-    text: `insert into tokens (id, user_id, name, hash, last_four, created_at, expires_at)
-      values ($1, $2, 'test', $3, $4, 0, $5)`,
-    params: [token_id, user_id, digest(token), token.slice(-4), user.expires_at ?? null],
-  });
-  return { user_id, token, token_id };
 }
 
 export function endpointSpec(over: Partial<WorkloadSpec> = {}): WorkloadSpec {
@@ -272,48 +238,35 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   });
   const shown = await rigViews(shared, presence);
   const { machines, queue, live } = shown;
-  const uses = async () => [];
   const proofs = createProofs(shared);
   const host_key = openHostKey(folder);
   const apiDeps: ApiDeps = {
     ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
     ...{ ...shown, proofs, ...models, secrets },
-    activity: openActivityLog({ ...shared, store_uuid: 'rig' }),
-    signIns: createSignIns({
-      ...{ store: einsora, clock, random, pepper: proofs.pepper },
-      cost: { memory_kib: 64, passes: 1 },
-    }),
+    ...fixedDeps(shared, proofs, host_key),
+    ...useDeps(() => use),
     backend: options.backend ?? idle_backend,
-    gateway_url: () => 'http://localhost:4600/v1',
-    useOf: (...of) => use?.useOf(...of) ?? null,
-    samples: { recent: (...of) => use?.samples.recent(...of) ?? [] },
-    waker: { wake: async (...of) => use?.waker.wake(...of) ?? { outcome: 'not_idle' } },
-    cookieName: () => 'einsora_session_4600',
-    ssh_host_key: hostKeyLine(host_key),
-    origin: () => 'http://localhost:4600',
     wakeAgents: () => {
       woken.agents += 1;
       sync.wake();
     },
     lookAnew: sync.lookAnew,
-    fileBytes: () => null,
   };
-  const { tenant_id } = ids;
-  const operator = await addUser(opened.store, random, { tenant_id, name: 'op', role: 'operator' });
+  const op = { tenant_id: ids.tenant_id, name: 'op', role: 'operator' } as const;
+  const { token } = await addUser(opened.store, random, op);
   return {
     ...{ store, clock, random, ids, presence, sync, apiDeps, lines, log, woken },
     api: createApi(apiDeps),
     upgrades: rigUpgrades({ ...apiDeps, log }, host_key),
     sites: no_sites,
-    token: operator.token,
+    token,
     async startUse() {
       use ??= await openUse({ store: einsora, clock, log, changed: wakeController });
       return use;
     },
     startController() {
-      const placed = () => sync.wake();
-      const parts = { store: einsora, clock, log, presence, machines, queue, uses };
-      const made = createController({ ...parts, placed, written: counter() });
+      const parts = { store: einsora, clock, log, presence, machines, queue, uses: async () => [] };
+      const made = createController({ ...parts, placed: sync.wake, written: counter() });
       controllers.push(made);
       return made;
     },
@@ -325,6 +278,36 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
       await opened.close();
       rmSync(folder, { recursive: true, force: true });
     },
+  };
+}
+
+/** What no test changes. */
+function fixedDeps(
+  shared: Shared & { random: Random; data_dir: string },
+  proofs: Proofs,
+  key: HostKey,
+) {
+  const { store, clock, random } = shared;
+  return {
+    activity: openActivityLog({ ...shared, store_uuid: 'rig' }),
+    signIns: createSignIns({
+      ...{ store, clock, random, pepper: proofs.pepper },
+      cost: { memory_kib: 64, passes: 1 },
+    }),
+    gateway_url: () => 'http://localhost:4600/v1',
+    cookieName: () => 'einsora_session_4600',
+    ssh_host_key: hostKeyLine(key),
+    origin: () => 'http://localhost:4600',
+    fileBytes: () => null,
+  };
+}
+
+/** Of what begins when a test asks for it. */
+function useDeps(use: () => Use | null): Pick<ApiDeps, 'useOf' | 'samples' | 'waker'> {
+  return {
+    useOf: (...of) => use()?.useOf(...of) ?? null,
+    samples: { recent: (...of) => use()?.samples.recent(...of) ?? [] },
+    waker: { wake: async (...of) => use()?.waker.wake(...of) ?? { outcome: 'not_idle' } },
   };
 }
 
