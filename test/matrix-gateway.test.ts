@@ -139,7 +139,7 @@ async function runKeyOf(place: Place): Promise<{ id: string; key: string }> {
   return { id: String(id), key };
 }
 
-test("the key of a notebook's run opens the endpoints of its tenant, and nothing else", async () => {
+test("a notebook's key opens the endpoints of its tenant, and nothing else", async () => {
   const { rig, local, away, fresh } = world;
   const { id, key } = await runKeyOf(local);
   const own = await endpointOf(local);
@@ -175,7 +175,7 @@ test("the key of a notebook's run opens the endpoints of its tenant, and nothing
   assert.deepEqual(listed.body.items, []);
 });
 
-test("the key of a run ends with a wish to stop it, with its maker's role, and with the run", async () => {
+test("a notebook's key ends with a wish to stop, its maker's role, and the run", async () => {
   const { rig, local, write } = world;
   const status = async (key: string) => (await call('GET', '/v1/models', bearer(key), '')).status;
   const stopped = await runKeyOf(local);

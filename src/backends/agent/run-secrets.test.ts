@@ -36,7 +36,7 @@ test('a run is told its own token and the secrets of its own tenant', async () =
   assert.ok(asked.every((one) => one === 'ada/mine' || one === 'bob/mine'));
 });
 
-test('a secret that cannot be opened is left out, and keeps nothing else from being sent', async () => {
+test('a secret that cannot be opened is left out, and keeps nothing else back', async () => {
   const spec = { ...notebook.spec, env: { A: { secret: 'broken' }, B: { secret: 'mine' } } };
   const secrets = await secretsOf({ ...notebook, spec: spec as DesiredRun['spec'] });
   assert.deepEqual(secrets?.values, { mine: 'value' });
