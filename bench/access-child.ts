@@ -13,6 +13,7 @@ import {
   type Socket,
 } from 'node:net';
 import { systemClock } from '../src/lib/clock.ts';
+import { systemRandom } from '../src/lib/random.ts';
 import { createSiteRig } from '../test/lib/site-rig.ts';
 
 export type Asked = { port: number; host: string; headers: string[] };
@@ -74,7 +75,7 @@ function bare(): Promise<number> {
 /** The product's listeners and proxy, with a notebook whose run is the program. */
 async function product(): Promise<void> {
   const { connect } = await import('node:net');
-  const site = await createSiteRig({ clock: systemClock });
+  const site = await createSiteRig({ clock: systemClock, random: systemRandom });
   site.dial.now = () =>
     new Promise((resolve, reject) => {
       const socket = connect(upstream_port, '127.0.0.1');

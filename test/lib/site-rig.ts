@@ -23,6 +23,7 @@ import { type Listening, listen } from '../../src/controlplane/server.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { runName } from '../../src/core/run.ts';
 import type { Clock } from '../../src/lib/clock.ts';
+import type { Random } from '../../src/lib/random.ts';
 import { digest, Secret } from '../../src/lib/secret.ts';
 import { type Body, createRig, type Rig } from './rig.ts';
 
@@ -66,6 +67,7 @@ export type Told = { status: number; headers: Headers; text: string; body: Body 
 export type Answer = { status: number; head: string; body: string; text: string };
 
 export type SiteRigOptions = {
+  random?: Random;
   clock?: Clock;
   backend?: ApiDeps['backend'];
   wake?(workload_id: string): Promise<unknown>;
@@ -74,6 +76,7 @@ export type SiteRigOptions = {
 export async function createSiteRig(options: SiteRigOptions = {}): Promise<SiteRig> {
   const rig = await createRig();
   const clock = options.clock ?? rig.clock;
+  const random = options.random ?? rig.random;
   const changes = await numberChanges(rig.apiDeps.store);
   const { store } = changes;
   const { revocations } = rig.apiDeps;
@@ -86,7 +89,7 @@ export async function createSiteRig(options: SiteRigOptions = {}): Promise<SiteR
   const touched: string[] = [];
   const dial: { now: Dial } = { now: () => Promise.reject(new Error('nothing runs here')) };
   const access = openAccess({
-    ...{ store, clock, random: rig.random, log: rig.log, revocations, changes, cookieName },
+    ...{ store, clock, random, log: rig.log, revocations, changes, cookieName },
     dial(run, machine_id, port_name) {
       dialled.push(`${runName(run)} ${port_name}`);
       return dial.now(run, machine_id, port_name);
@@ -99,7 +102,7 @@ export async function createSiteRig(options: SiteRigOptions = {}): Promise<SiteR
   });
   const gateway = { handle: async () => {}, close: async () => {} };
   const listening: Listening = await listen(0, {
-    ...{ api, gateway, clock, random: rig.random, log: rig.log },
+    ...{ api, gateway, clock, random, log: rig.log },
     ...access,
   });
   bound.port = listening.port;
