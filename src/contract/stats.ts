@@ -26,8 +26,8 @@ export const workloadUseSchema = z.object({
   /** Until it is stopped, if nobody uses it; null where it is not to be or does not run. */
   idle_left_ms: figure,
   /**
-   * What was seen of use at the last look: request, cpu, gpu, kernels, start, or unmeasured where it
-   * cannot be told here and so counts as use; null where it was quiet.
+   * What was seen of use at the last look: request, cpu, gpu, kernels, start, or unmeasured where
+   * it cannot be told here and so counts as use; null where it was quiet.
    */
   busy_with: z.enum(['start', 'cpu', 'gpu', 'kernels', 'request', 'unmeasured']).nullable(),
 });

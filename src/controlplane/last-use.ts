@@ -18,7 +18,7 @@ import {
 } from '../core/idle.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
-import { createSignal } from '../lib/signal.ts';
+import { createSignal, type Signal } from '../lib/signal.ts';
 import { listUses, type UseRow } from '../store/samples.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import type { Told } from './samples.ts';
@@ -63,108 +63,22 @@ const thresholds = { cpu_millis: limits.idle_cpu_millis, gpu_percent: limits.idl
 
 export type LastUseDeps = { store: EinsoraStore; clock: Clock; log: Log };
 
-export async function openLastUse({ store, clock, log }: LastUseDeps): Promise<LastUse> {
-  const entries = await load(store);
-  const dirty = new Set<string>();
-  const news = createSignal();
+type Context = LastUseDeps & {
+  entries: Map<string, Entry>;
+  /** What changed since it was written. */
+  dirty: Set<string>;
+  news: Signal;
+};
+
+export async function openLastUse(deps: LastUseDeps): Promise<LastUse> {
+  const entries = await load(deps.store);
+  const context: Context = { ...deps, entries, dirty: new Set(), news: createSignal() };
   const stopping = new AbortController();
-
-  const entryOf = (workload_id: string, run_epoch: number): Entry => {
-    const found = entries.get(workload_id) ?? newEntry(run_epoch);
-    entries.set(workload_id, found);
-    return found;
-  };
-
-  function use(workload_id: string, entry: Entry, busy_with: Activity): void {
-    entry.used_at = clock.now();
-    entry.state = useIt(entry.state, busy_with);
-    mark(workload_id);
-  }
-
-  function mark(workload_id: string): void {
-    dirty.add(workload_id);
-    news.notify();
-  }
-
-  function touch(workload_id: string): void {
-    const entry = entryOf(workload_id, 0);
-    entry.requested_mono = clock.monotonic();
-    entry.uses += 1;
-    use(workload_id, entry, 'request');
-  }
-
-  async function loop(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      await news.wait(clock, limits.use_saved_every_ms, stopping.signal);
-      if (dirty.size === 0 || stopping.signal.aborted) continue;
-      await trySave();
-      await clock.sleep(limits.use_saved_every_ms, stopping.signal);
-    }
-  }
-
-  async function trySave(): Promise<void> {
-    try {
-      for (let ids = [...dirty]; ids.length > 0; ids = ids.slice(limits.sample_rows_at_once)) {
-        await save(ids.slice(0, limits.sample_rows_at_once));
-      }
-    } catch (error) {
-      log.warn({ error: describeError(error) }, 'last uses were not written');
-    }
-  }
-
-  async function save(ids: string[]): Promise<void> {
-    const uses: UseRow[] = [];
-    for (const workload_id of ids) {
-      dirty.delete(workload_id);
-      const entry = entries.get(workload_id);
-      if (entry !== undefined) uses.push(rowOf(workload_id, entry));
-    }
-    try {
-      await store.transact('saveUses', { uses });
-    } catch (error) {
-      for (const id of ids) dirty.add(id);
-      throw error;
-    }
-    for (const { workload_id, used_at, idle_ms } of uses) {
-      const entry = entries.get(workload_id);
-      if (entry !== undefined) entry.saved = { used_at, idle_ms };
-    }
-  }
-
-  const running = loop();
+  const running = saveNowAndThen(context, stopping.signal);
   return {
-    touch,
-    hold(workload_id) {
-      touch(workload_id);
-      const entry = entryOf(workload_id, 0);
-      entry.held += 1;
-      let is_held = true;
-      return () => {
-        if (!is_held) return;
-        is_held = false;
-        entry.held -= 1;
-        touch(workload_id);
-      };
-    },
-    see({ run, sample, gpu_count, ends_ms, mono }) {
-      const entry = entryOf(run.workload_id, run.run_epoch);
-      const since_use_ms = entry.held > 0 ? 0 : mono - entry.requested_mono;
-      const activity = activityIn(sample, gpu_count, thresholds);
-      if (run.replica !== 0) {
-        // Idle time is counted of one replica; what another one does is use all the same.
-        if (activity !== null) use(run.workload_id, entry, activity);
-        return;
-      }
-      const told = { run_epoch: run.run_epoch, span_ms: sample.span_ms, activity };
-      const before = entry.state;
-      entry.state = seeSample(before, told, ends_ms, since_use_ms);
-      if (entry.held > 0) entry.state = useIt(entry.state, 'request');
-      if (entry.state === before) return;
-      const { busy_with, idle_ms } = entry.state;
-      if (busy_with !== null && busy_with !== 'unmeasured') entry.used_at = clock.now();
-      const is_news = busy_with === null && idle_ms - entry.saved.idle_ms >= quiet_step_ms;
-      if (busy_with !== null || is_news) mark(run.workload_id);
-    },
+    touch: (workload_id) => touch(context, workload_id),
+    hold: (workload_id) => hold(context, workload_id),
+    see: (told) => see(context, told),
     warned(workload_id, run_epoch) {
       const entry = entries.get(workload_id);
       if (entry?.state.run_epoch !== run_epoch) return;
@@ -180,10 +94,108 @@ export async function openLastUse({ store, clock, log }: LastUseDeps): Promise<L
     async stop() {
       stopping.abort();
       await running;
-      for (const [id, { held }] of entries) if (held > 0) touch(id);
-      await trySave();
+      for (const [id, { held }] of entries) if (held > 0) touch(context, id);
+      await trySave(context);
     },
   };
+}
+
+function entryOf({ entries }: Context, workload_id: string, run_epoch: number): Entry {
+  const found = entries.get(workload_id) ?? newEntry(run_epoch);
+  entries.set(workload_id, found);
+  return found;
+}
+
+function use(context: Context, workload_id: string, entry: Entry, busy_with: Activity): void {
+  entry.used_at = context.clock.now();
+  entry.state = useIt(entry.state, busy_with);
+  mark(context, workload_id);
+}
+
+function mark({ dirty, news }: Context, workload_id: string): void {
+  dirty.add(workload_id);
+  news.notify();
+}
+
+function touch(context: Context, workload_id: string): void {
+  const entry = entryOf(context, workload_id, 0);
+  entry.requested_mono = context.clock.monotonic();
+  entry.uses += 1;
+  use(context, workload_id, entry, 'request');
+}
+
+function hold(context: Context, workload_id: string): () => void {
+  touch(context, workload_id);
+  const entry = entryOf(context, workload_id, 0);
+  entry.held += 1;
+  let is_held = true;
+  return () => {
+    if (!is_held) return;
+    is_held = false;
+    entry.held -= 1;
+    touch(context, workload_id);
+  };
+}
+
+function see(context: Context, { run, sample, gpu_count, ends_ms, mono }: Told): void {
+  const { workload_id, replica, run_epoch } = run;
+  const entry = entryOf(context, workload_id, run_epoch);
+  const activity = activityIn(sample, gpu_count, thresholds);
+  if (replica !== 0) {
+    // Idle time is counted of one replica; what another one does is use all the same.
+    if (activity !== null) use(context, workload_id, entry, activity);
+    return;
+  }
+  const since_use_ms = entry.held > 0 ? 0 : mono - entry.requested_mono;
+  const told = { run_epoch, span_ms: sample.span_ms, activity };
+  const before = entry.state;
+  entry.state = seeSample(before, told, ends_ms, since_use_ms);
+  if (entry.held > 0) entry.state = useIt(entry.state, 'request');
+  if (entry.state === before) return;
+  const { busy_with, idle_ms } = entry.state;
+  if (busy_with !== null && busy_with !== 'unmeasured') entry.used_at = context.clock.now();
+  const is_news = busy_with === null && idle_ms - entry.saved.idle_ms >= quiet_step_ms;
+  if (busy_with !== null || is_news) mark(context, workload_id);
+}
+
+async function saveNowAndThen(context: Context, stopping: AbortSignal): Promise<void> {
+  const { clock, dirty, news } = context;
+  while (!stopping.aborted) {
+    await news.wait(clock, limits.use_saved_every_ms, stopping);
+    if (dirty.size === 0 || stopping.aborted) continue;
+    await trySave(context);
+    await clock.sleep(limits.use_saved_every_ms, stopping);
+  }
+}
+
+async function trySave(context: Context): Promise<void> {
+  try {
+    const at_once = limits.sample_rows_at_once;
+    for (let ids = [...context.dirty]; ids.length > 0; ids = ids.slice(at_once)) {
+      await save(context, ids.slice(0, at_once));
+    }
+  } catch (error) {
+    context.log.warn({ error: describeError(error) }, 'last uses were not written');
+  }
+}
+
+async function save({ store, entries, dirty }: Context, ids: string[]): Promise<void> {
+  const uses: UseRow[] = [];
+  for (const workload_id of ids) {
+    dirty.delete(workload_id);
+    const entry = entries.get(workload_id);
+    if (entry !== undefined) uses.push(rowOf(workload_id, entry));
+  }
+  try {
+    await store.transact('saveUses', { uses });
+  } catch (error) {
+    for (const id of ids) dirty.add(id);
+    throw error;
+  }
+  for (const { workload_id, used_at, idle_ms } of uses) {
+    const entry = entries.get(workload_id);
+    if (entry !== undefined) entry.saved = { used_at, idle_ms };
+  }
 }
 
 function newEntry(run_epoch: number): Entry {

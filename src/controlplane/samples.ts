@@ -10,10 +10,10 @@ import type { RunSample } from '../contract/sync.ts';
 import { type RunKey, runName } from '../core/run.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
-import { runsOnMachine, type SampleRow } from '../store/samples.ts';
+import { runsOnMachine } from '../store/samples.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { createSampleRing, type Point, type SampleRing } from './sample-ring.ts';
-import { createSampleRows } from './sample-rows.ts';
+import { createSampleRows, type SampleRows } from './sample-rows.ts';
 
 /** One sample of a run that is known to be on the machine that tells of it. */
 export type Told = {
@@ -56,89 +56,18 @@ type Known = {
 const fresh_ms = 60_000;
 const asked_at_once = 400;
 
+type Context = SamplesDeps & { known: Map<string, Known>; rows: SampleRows };
+
 export function createSamples(deps: SamplesDeps): Samples {
-  const { store, clock, log } = deps;
+  const { clock } = deps;
   const known = new Map<string, Known>();
-  const rows = createSampleRows();
+  const context: Context = { ...deps, known, rows: createSampleRows() };
   const stopping = new AbortController();
-
-  async function learn(machine_id: string, samples: readonly RunSample[]): Promise<void> {
-    const ids = new Set(
-      samples.filter((one) => !known.has(runName(one))).map((one) => one.workload_id),
-    );
-    const unknown = [...ids];
-    for (let from = 0; from < unknown.length; from += asked_at_once) {
-      const workload_ids = unknown.slice(from, from + asked_at_once);
-      for (const found of await store.read(runsOnMachine, { machine_id, workload_ids })) {
-        const { gpu_count } = found;
-        const name = runName(found);
-        if (known.has(name)) continue;
-        const now = clock.monotonic();
-        const begun = { ring: createSampleRing(), heard_mono: now, last_mono: now };
-        known.set(name, { machine_id, gpu_count, ...begun });
-      }
-    }
-  }
-
-  function takeOne(machine_id: string, mono_ms: number, sample: RunSample): void {
-    const found = known.get(runName(sample));
-    if (found?.machine_id !== machine_id) return;
-    const { workload_id, replica, run_epoch, ago_ms } = sample;
-    const run = { workload_id, replica, run_epoch };
-    const point = pointOf(sample, Math.round(clock.now() - ago_ms));
-    const mono = clock.monotonic() - ago_ms;
-    found.heard_mono = clock.monotonic();
-    found.last_mono = mono;
-    found.ring.push(point);
-    rows.add(run, point);
-    deps.told({ run, sample, gpu_count: found.gpu_count, ends_ms: mono_ms - ago_ms, mono });
-  }
-
-  function forgetSilent(): void {
-    const before = clock.monotonic() - limits.samples_kept_ms;
-    for (const [name, { heard_mono }] of known) if (heard_mono < before) known.delete(name);
-  }
-
-  async function write(until: number): Promise<void> {
-    forgetSilent();
-    const all = rows.take(until);
-    let from = 0;
-    try {
-      for (; from < all.length; from += limits.sample_rows_at_once) {
-        await record(all.slice(from, from + limits.sample_rows_at_once));
-      }
-    } catch (error) {
-      rows.giveBack(all.slice(from));
-      throw error;
-    }
-  }
-
-  function record(some: SampleRow[]): Promise<void> {
-    const forget_before = clock.now() - limits.sample_rows_kept_ms;
-    return store.transact('recordSamples', { rows: some, forget_before });
-  }
-
-  async function loop(): Promise<void> {
-    for (;;) {
-      await clock.sleep(limits.sample_rows_every_ms, stopping.signal);
-      if (stopping.signal.aborted) return;
-      await tryWrite(clock.now());
-    }
-  }
-
-  async function tryWrite(until: number): Promise<void> {
-    try {
-      await write(until);
-    } catch (error) {
-      log.warn({ error: describeError(error) }, 'what runs used was not written');
-    }
-  }
-
-  const running = loop();
+  const running = writeNowAndThen(context, stopping.signal);
   return {
     async take(machine_id, mono_ms, samples) {
-      await learn(machine_id, samples);
-      for (const sample of samples) takeOne(machine_id, mono_ms, sample);
+      await learn(context, machine_id, samples);
+      for (const sample of samples) takeOne(context, machine_id, mono_ms, sample);
     },
     latest(run) {
       const found = known.get(runName(run));
@@ -146,13 +75,90 @@ export function createSamples(deps: SamplesDeps): Samples {
       return is_fresh ? found.ring.last() : null;
     },
     recent: (run, since) => known.get(runName(run))?.ring.since(since) ?? [],
-    write: () => write(clock.now()),
+    write: () => write(context, clock.now()),
     async stop() {
       stopping.abort();
       await running;
-      await tryWrite(Number.POSITIVE_INFINITY);
+      await tryWrite(context, Number.POSITIVE_INFINITY);
     },
   };
+}
+
+/** Finds out which of the runs are on that machine. */
+async function learn(
+  { store, clock, known }: Context,
+  machine_id: string,
+  samples: readonly RunSample[],
+): Promise<void> {
+  const unknown = samples.filter((one) => !known.has(runName(one)));
+  const ids = [...new Set(unknown.map((one) => one.workload_id))];
+  for (let from = 0; from < ids.length; from += asked_at_once) {
+    const workload_ids = ids.slice(from, from + asked_at_once);
+    for (const found of await store.read(runsOnMachine, { machine_id, workload_ids })) {
+      if (known.has(runName(found))) continue;
+      const now = clock.monotonic();
+      const begun = { ring: createSampleRing(), heard_mono: now, last_mono: now };
+      known.set(runName(found), { machine_id, gpu_count: found.gpu_count, ...begun });
+    }
+  }
+}
+
+function takeOne(
+  { clock, known, rows, told }: Context,
+  machine_id: string,
+  mono_ms: number,
+  sample: RunSample,
+): void {
+  const found = known.get(runName(sample));
+  if (found?.machine_id !== machine_id) return;
+  const { workload_id, replica, run_epoch, ago_ms } = sample;
+  const run = { workload_id, replica, run_epoch };
+  const point = pointOf(sample, Math.round(clock.now() - ago_ms));
+  const mono = clock.monotonic() - ago_ms;
+  found.heard_mono = clock.monotonic();
+  found.last_mono = mono;
+  found.ring.push(point);
+  rows.add(run, point);
+  told({ run, sample, gpu_count: found.gpu_count, ends_ms: mono_ms - ago_ms, mono });
+}
+
+async function writeNowAndThen(context: Context, stopping: AbortSignal): Promise<void> {
+  for (;;) {
+    await context.clock.sleep(limits.sample_rows_every_ms, stopping);
+    if (stopping.aborted) return;
+    await tryWrite(context, context.clock.now());
+  }
+}
+
+async function tryWrite(context: Context, until: number): Promise<void> {
+  try {
+    await write(context, until);
+  } catch (error) {
+    context.log.warn({ error: describeError(error) }, 'what runs used was not written');
+  }
+}
+
+async function write(context: Context, until: number): Promise<void> {
+  const { store, clock, rows } = context;
+  forgetSilent(context);
+  const all = rows.take(until);
+  let from = 0;
+  try {
+    for (; from < all.length; from += limits.sample_rows_at_once) {
+      await store.transact('recordSamples', {
+        rows: all.slice(from, from + limits.sample_rows_at_once),
+        forget_before: clock.now() - limits.sample_rows_kept_ms,
+      });
+    }
+  } catch (error) {
+    rows.giveBack(all.slice(from));
+    throw error;
+  }
+}
+
+function forgetSilent({ clock, known }: Context): void {
+  const before = clock.monotonic() - limits.samples_kept_ms;
+  for (const [name, { heard_mono }] of known) if (heard_mono < before) known.delete(name);
 }
 
 function pointOf({ cpu_millis, memory_bytes, disk_bytes, gpus }: RunSample, at: number): Point {

@@ -1,150 +1,23 @@
 /**
- * Use of workloads from samples to stopping and waking, with a real store, API and sync, on a clock
- * that only moves when told.
+ * Use of workloads, from samples to stopping, with a real store, API and sync.
  */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { settle } from '../../test/lib/fake-clock.ts';
+import { ask, gib, select } from '../../test/lib/rig.ts';
 import {
-  ask,
-  counted,
-  createRig,
-  endpointSpec,
-  gib,
-  inventoryOf,
-  type Rig,
-  type RigStore,
-  select,
-} from '../../test/lib/rig.ts';
+  codesOf,
+  every_ms,
+  given,
+  hour_ms,
+  live,
+  observe,
+  rowOf,
+  sampleOf,
+  type Tale,
+  useOf,
+} from '../../test/lib/use-rig.ts';
 import { limits } from '../contract/limits.ts';
-import type { WorkloadUse } from '../contract/stats.ts';
-import type { AgentIdentity, Report, RunSample } from '../contract/sync.ts';
-import { makeId } from '../core/ids.ts';
-import type { WorkloadRow } from '../store/events.ts';
-import { createTargets } from './targets.ts';
-import type { Use } from './use.ts';
 import { openUse } from './use.ts';
-
-const every_ms = limits.sample_every_ms;
-const hour_ms = 3600_000;
-const stopped = AbortSignal.abort();
-
-/** An endpoint that runs, an agent that tells of it, and a use that is looked at. */
-async function beginUse(options: { after_ms?: number | null } = {}) {
-  let written: string[] = [];
-  const wrap = (store: RigStore) => {
-    const counting = counted(store);
-    written = counting.written;
-    return counting.store;
-  };
-  const rig = await createRig({ wrap });
-  const use = await rig.startUse();
-  const { after_ms = hour_ms } = options;
-  const id = makeId(rig.clock.now(), rig.random.bytes(10));
-  const idle_policy = after_ms === null ? null : { after_ms };
-  await rig.store.transact('launchWorkload', {
-    ...{ id, tenant_id: rig.ids.tenant_id, creator_id: rig.ids.user_id, idempotency: null },
-    ...{ spec: endpointSpec({ idle_policy }), name_is_free: true, actor: 'user:ada' },
-    ...{ request_id: 'r', now: rig.clock.now() },
-  });
-  const greeted = await hello(rig);
-  let seq = 0;
-  const report = async (more: Partial<Report>) => {
-    seq += 1;
-    const words = { boot_id: 'b', have_generation: -1, observed: [], inventory: null, seq };
-    const mono_ms = Math.floor(rig.clock.monotonic()) + 5000;
-    const told = { ...greeted, ...words, mono_ms, ...more };
-    return rig.sync.sync(rig.ids.machine_id, told, stopped);
-  };
-  const told: Omit<Tale, 'run'> & { run: Run } = {
-    ...{ rig, use, id, report, written: () => written },
-    run: { workload_id: id, replica: 0, run_epoch: 0 },
-  };
-  await runAnew(told);
-  return told as Tale;
-}
-
-type Run = { workload_id: string; replica: number; run_epoch: number };
-type Tale = {
-  rig: Rig;
-  use: Use;
-  id: string;
-  run: Run;
-  report(more: Partial<Report>): Promise<unknown>;
-  written(): string[];
-};
-
-async function hello({ sync, ids }: Rig): Promise<AgentIdentity> {
-  const known = { store_uuid: 's', store_epoch: 1, agent_epoch: 0 };
-  const inventory = inventoryOf({ cpu_millis: 8000, memory_bytes: 16 * gib });
-  const words = { boot_id: 'b', hello_id: 'h', known, inventory };
-  const greeted = await sync.hello(ids.machine_id, words);
-  assert.ok(greeted.outcome === 'greeted');
-  const { outcome: _, ...identity } = greeted;
-  return identity;
-}
-
-/** Places it and lets its run be ready. */
-async function runAnew(tale: Omit<Tale, 'use'>): Promise<void> {
-  const { rig, id, run } = tale;
-  const { revision } = await rowOf(tale);
-  const cause = { now: rig.clock.now(), actor: 'controller', request_id: null };
-  const chosen = { machine_id: rig.ids.machine_id, machine_name: 'desk', driver: 'sim' } as const;
-  const placement = { ...chosen, isolation: 'weak' as const, placed_class: 'cpu-1c-2g' };
-  await rig.store.transact('placeWorkload', { ...cause, workload_id: id, revision, placement });
-  run.run_epoch += 1;
-  await observe(tale, 'ready');
-}
-
-function observe({ report, run }: Pick<Tale, 'report' | 'run'>, state: 'ready' | 'parked') {
-  const facts = { stages: [], exit: null, reason: null, details: {}, log_tail: null };
-  return report({ observed: [{ ...run, state, ...facts }] });
-}
-
-async function rowOf({ rig, id }: Pick<Tale, 'rig' | 'id'>): Promise<WorkloadRow> {
-  const text = 'select * from workloads where id = $1';
-  const [row] = await select<WorkloadRow>(rig.store, text, [id]);
-  assert.ok(row);
-  return row;
-}
-
-const sampleOf = (run: Run, more: Partial<RunSample> = {}): RunSample => ({
-  ...{ ...run, ago_ms: 0, span_ms: every_ms, cpu_millis: 2, memory_bytes: gib },
-  ...{ disk_bytes: null, gpus: null, ...more },
-});
-
-/** So many samples, one every 10 s. */
-async function live(tale: Tale, count: number, more: Partial<RunSample> = {}): Promise<void> {
-  for (let at = 0; at < count; at += 1) {
-    await tale.rig.clock.advance(every_ms);
-    await tale.report({ samples: [sampleOf(tale.run, more)] });
-  }
-}
-
-async function useOf({ rig, id }: Tale): Promise<WorkloadUse | null> {
-  return (await ask(rig, 'GET', `/v1/workloads/${id}`)).body.use as WorkloadUse | null;
-}
-
-async function codesOf({ rig, id }: Tale): Promise<string[]> {
-  const text = 'select code from workload_events where workload_id = $1 order by number';
-  const rows = await select<{ code: string | null }>(rig.store, text, [id]);
-  return rows.flatMap(({ code }) => code ?? []).filter((code) => code.startsWith('idle_'));
-}
-
-function given(
-  name: string,
-  body: (tale: Tale) => Promise<void>,
-  options: { after_ms?: number | null } = {},
-): void {
-  test(name, async () => {
-    const tale = await beginUse(options);
-    try {
-      await body(tale);
-    } finally {
-      await tale.rig.close();
-    }
-  });
-}
 
 given('what a run uses is shown while it is fresh, and costs no write', async (tale) => {
   const { rig, written } = tale;
@@ -337,82 +210,4 @@ given('many uses are written together, at most once a minute', async (tale) => {
   assert.equal(saves() - before, 2);
   await rig.clock.advance(600_000);
   assert.equal(saves() - before, 2, 'and nothing where nothing happens');
-});
-
-/** Stopped for being idle, all the way. */
-async function park(tale: Tale): Promise<void> {
-  await live(tale, 370);
-  await observe(tale, 'parked');
-  const { state, park_cause } = await rowOf(tale);
-  assert.deepEqual([state, park_cause], ['stopped', 'idle']);
-}
-
-given('a request wakes it, waits for it, and then goes to the new run', async (tale) => {
-  const { rig, use, id } = tale;
-  await park(tale);
-  const targets = createTargets(rig.apiDeps.store, use.waker);
-  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_id: id };
-  const usable = { ...key, expires_at: null, revoked_at: null };
-  const signal = new AbortController().signal;
-  const find = () => targets.findTarget(usable, 'chat', signal);
-  const asked = Promise.all([find(), find(), find()]);
-  await settle();
-  assert.equal((await rowOf(tale)).state, 'pending');
-  assert.equal(rig.woken.controller > 0, true);
-  await runAnew(tale);
-  await rig.clock.advance(500);
-  for (const found of await asked) assert.ok(found.ok && found.run.run_epoch === 2);
-  assert.deepEqual((await codesOf(tale)).at(-1), 'idle_woken');
-  // A new run is a new beginning.
-  await live(tale, 300);
-  assert.equal((await rowOf(tale)).state, 'running');
-});
-
-given('a request that waits long enough is told when to come back', async (tale) => {
-  const { rig, use, id } = tale;
-  await park(tale);
-  const targets = createTargets(rig.apiDeps.store, use.waker);
-  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_id: id };
-  const usable = { ...key, expires_at: null, revoked_at: null };
-  const left = new AbortController();
-  const impatient = targets.findTarget(usable, 'chat', left.signal);
-  const patient = targets.findTarget(usable, 'chat', new AbortController().signal);
-  await settle();
-  left.abort();
-  const gone = await impatient;
-  assert.ok(!gone.ok && gone.code === 'endpoint_waking');
-  await rig.clock.advance(limits.wake_hold_ms + 1000);
-  const told = await patient;
-  assert.ok(!told.ok && told.code === 'endpoint_waking');
-  assert.equal((await rowOf(tale)).state, 'pending', 'it comes all the same');
-});
-
-given('its page wakes it, and what a person stopped is woken by nothing', async (tale) => {
-  const { rig, use, id } = tale;
-  await park(tale);
-  assert.equal((await use.waker.wake(id, 'a test')).outcome, 'woken');
-  await runAnew(tale);
-  await park(tale);
-  assert.equal((await ask(rig, 'POST', `/v1/workloads/${id}/stop`)).status, 202);
-  assert.equal((await use.waker.wake(id, 'a test')).outcome, 'not_idle');
-  const targets = createTargets(rig.apiDeps.store, use.waker);
-  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_id: id };
-  const usable = { ...key, expires_at: null, revoked_at: null };
-  const found = await targets.findTarget(usable, 'chat', new AbortController().signal);
-  assert.ok(!found.ok && found.code === 'endpoint_stopped');
-  assert.equal((await rowOf(tale)).state, 'stopped');
-});
-
-given('who comes while it is being stopped wakes it', async (tale) => {
-  const { rig, use, id } = tale;
-  await live(tale, 358);
-  const read = rig.store.transact;
-  rig.store.transact = (async (name: string, args: never) => {
-    if (name === 'parkIdle') use.lastUse.touch(id);
-    return read(name as never, args);
-  }) as typeof rig.store.transact;
-  await live(tale, 10);
-  rig.store.transact = read;
-  const row = await rowOf(tale);
-  assert.deepEqual([row.state, row.park_cause, row.intent], ['stopping', 'none', 'running']);
 });

@@ -52,7 +52,8 @@ export function refusalOfTarget(code: TargetProblem, details: Details, model: st
       return { status: 503, message, code, retry_after_s: loading_retry_s };
     }
     case 'endpoint_waking': {
-      const message = `${name} was idle and is being woken: ${details.state}.${why} Try again soon.`;
+      const state = details.state ?? 'not ready';
+      const message = `${name} was idle and is being woken: ${state}.${why} Try again soon.`;
       return { status: 503, message, code, retry_after_s: loading_retry_s };
     }
     case 'endpoint_stopped':

@@ -56,7 +56,7 @@ test('an endpoint is in use from the question to the end of its answer', async (
 });
 
 test('it is let go of however the answer ends, and not in use by what is refused', async () => {
-  rig.upstream.answer((reply) => reply.destroy());
+  rig.upstream.answer((reply) => void reply.destroy());
   await send(rig);
   rig.upstream.answer((reply) => {
     reply.setHeader('Content-Type', 'text/event-stream');

@@ -1,0 +1,95 @@
+/**
+ * What was stopped for being idle, and what wakes it.
+ */
+import assert from 'node:assert/strict';
+import { settle } from '../../test/lib/fake-clock.ts';
+import { ask } from '../../test/lib/rig.ts';
+import {
+  codesOf,
+  given,
+  live,
+  observe,
+  rowOf,
+  runAnew,
+  type Tale,
+} from '../../test/lib/use-rig.ts';
+import { limits } from '../contract/limits.ts';
+import { createTargets } from './targets.ts';
+
+/** Stopped for being idle, all the way. */
+async function park(tale: Tale): Promise<void> {
+  await live(tale, 370);
+  await observe(tale, 'parked');
+  const { state, park_cause } = await rowOf(tale);
+  assert.deepEqual([state, park_cause], ['stopped', 'idle']);
+}
+
+given('a request wakes it, waits for it, and then goes to the new run', async (tale) => {
+  const { rig, use, id } = tale;
+  await park(tale);
+  const targets = createTargets(rig.apiDeps.store, use.waker);
+  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_id: id };
+  const usable = { ...key, expires_at: null, revoked_at: null };
+  const signal = new AbortController().signal;
+  const find = () => targets.findTarget(usable, 'chat', signal);
+  const asked = Promise.all([find(), find(), find()]);
+  await settle();
+  assert.equal((await rowOf(tale)).state, 'pending');
+  assert.equal(rig.woken.controller > 0, true);
+  await runAnew(tale);
+  await rig.clock.advance(500);
+  for (const found of await asked) assert.ok(found.ok && found.run.run_epoch === 2);
+  assert.deepEqual((await codesOf(tale)).at(-1), 'idle_woken');
+  // A new run is a new beginning.
+  await live(tale, 300);
+  assert.equal((await rowOf(tale)).state, 'running');
+});
+
+given('a request that waits long enough is told when to come back', async (tale) => {
+  const { rig, use, id } = tale;
+  await park(tale);
+  const targets = createTargets(rig.apiDeps.store, use.waker);
+  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_id: id };
+  const usable = { ...key, expires_at: null, revoked_at: null };
+  const left = new AbortController();
+  const impatient = targets.findTarget(usable, 'chat', left.signal);
+  const patient = targets.findTarget(usable, 'chat', new AbortController().signal);
+  await settle();
+  left.abort();
+  const gone = await impatient;
+  assert.ok(!gone.ok && gone.code === 'endpoint_waking');
+  await rig.clock.advance(limits.wake_hold_ms + 1000);
+  const told = await patient;
+  assert.ok(!told.ok && told.code === 'endpoint_waking');
+  assert.equal((await rowOf(tale)).state, 'pending', 'it comes all the same');
+});
+
+given('its page wakes it, and what a person stopped is woken by nothing', async (tale) => {
+  const { rig, use, id } = tale;
+  await park(tale);
+  assert.equal((await use.waker.wake(id, 'a test')).outcome, 'woken');
+  await runAnew(tale);
+  await park(tale);
+  assert.equal((await ask(rig, 'POST', `/v1/workloads/${id}/stop`)).status, 202);
+  assert.equal((await use.waker.wake(id, 'a test')).outcome, 'not_idle');
+  const targets = createTargets(rig.apiDeps.store, use.waker);
+  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_id: id };
+  const usable = { ...key, expires_at: null, revoked_at: null };
+  const found = await targets.findTarget(usable, 'chat', new AbortController().signal);
+  assert.ok(!found.ok && found.code === 'endpoint_stopped');
+  assert.equal((await rowOf(tale)).state, 'stopped');
+});
+
+given('who comes while it is being stopped wakes it', async (tale) => {
+  const { rig, use, id } = tale;
+  await live(tale, 358);
+  const read = rig.store.transact;
+  rig.store.transact = (async (name: string, args: never) => {
+    if (name === 'parkIdle') use.lastUse.touch(id);
+    return read(name as never, args);
+  }) as typeof rig.store.transact;
+  await live(tale, 10);
+  rig.store.transact = read;
+  const row = await rowOf(tale);
+  assert.deepEqual([row.state, row.park_cause, row.intent], ['stopping', 'none', 'running']);
+});
