@@ -20,9 +20,15 @@ export type JupyterCommand = {
 const socket = '/run/einsora/web.sock';
 /**
  * A kernel looks for the folder of a person's own packages when it begins: without it, what the
- * first cell installs could not be imported by the second.
+ * first cell installs could not be imported by the second. And nobody is asked for leave to fetch
+ * news, which nothing here would fetch; whoever has a page config of their own keeps it.
  */
-const prepared = 'mkdir -p "$(python3 -m site --user-site)" 2>/dev/null; exec "$@"';
+const no_news = '{"disabledExtensions":{"@jupyterlab/apputils-extension:announcements":true}}';
+const prepared = `
+mkdir -p "$(python3 -m site --user-site)" 2>/dev/null
+page="$JUPYTER_CONFIG_DIR/labconfig/page_config.json"
+[ -e "$page" ] || { mkdir -p "\${page%/*}" && echo '${no_news}' > "$page"; } 2>/dev/null
+exec "$@"`;
 
 /** `environment` is null in an image: then its `jupyter` is used, and its own PATH. */
 export function jupyterCommand(
