@@ -1,6 +1,6 @@
 /**
- * HTTP as no client would send it, to a site by somebody who has access: nothing crashes, nothing is
- * a failure of ours, and the program never meets a request that was not let in.
+ * HTTP as no client would send it, to a site by somebody who has access: nothing crashes, nothing
+ * is a failure of ours, and the program never meets a request that was not let in.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
