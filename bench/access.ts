@@ -3,7 +3,8 @@
  * node:http makes, configurable-http-proxy and nginx.
  *
  * Invariants: all stand before the same program and take turns in each round; each is a process of
- * its own; figures are medians of the rounds, and ratios those of the rounds' own pairs.
+ * its own; all are sent the same request, cookie included; figures are medians of the rounds, and
+ * ratios those of the rounds' own pairs.
  */
 import { join } from 'node:path';
 import { spawnChild } from '../src/lib/exec.ts';
@@ -36,6 +37,8 @@ export async function bench({ quick }: { quick: boolean }) {
     if (isMissing(peer)) missing[name] = peer.missing;
     else sides.push(peerSide(name, peer));
   }
+  const headers = sides[0]?.asked.headers ?? [];
+  for (const side of sides) side.asked = { ...side.asked, headers };
   try {
     for (const side of sides) await requestsPerSecond(side.asked, connections, quick ? 300 : 3000);
     for (let round = 0; round < rounds; round += 1) {
