@@ -1,52 +1,77 @@
 /**
- * The main job of access, whole: JupyterLab on this machine, opened from the command line in a
- * real browser, where a cell runs, a file goes up and comes down, and the tab comes back after a
- * stop and a start.
+ * The main job of access, whole: JupyterLab on this machine and in a real container, opened from
+ * the command line in a real browser, where a cell runs, a file goes up and comes down, a terminal
+ * of ours answers, and the tab comes back after a stop and a start.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { chromium as browserType, type Page } from 'playwright-core';
-import { chromium, needs } from '../lib/parts.ts';
+import { createEngine } from '../../src/drivers/docker/engine.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { jupyterImage } from '../lib/docker-catalog.ts';
+import { chromium, docker_socket, needs } from '../lib/parts.ts';
 import { cleanUp, type Program, startProgram, temporaryFolder } from '../lib/program.ts';
 
-const parts = { ...needs('chromium', 'python', 'bwrap', 'cgroup'), timeout: 400_000 };
+const native = { ...needs('chromium', 'python', 'bwrap', 'cgroup'), timeout: 400_000 };
+const contained = { ...needs('chromium', 'docker', 'nft', 'debootstrap'), timeout: 600_000 };
 
-test(
-  'a notebook is opened, used, stopped, started and used again in a browser',
-  parts,
-  async () => {
-    const data_dir = temporaryFolder();
-    const program = await startProgram({ data_dir });
-    const browser = await browserType.launch({
-      executablePath: chromium,
-      args: [
-        ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
-        ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-      ],
-    });
-    try {
-      const made = await program.cli(['launch', 'notebook', '--name', 'lab'], 300_000);
-      assert.equal(made.code, 0, made.stderr);
-      const opened = await program.cli(['open', 'lab', '--no-browser', '--json']);
-      const { url } = JSON.parse(opened.stdout) as { url: string };
-      const context = await browser.newContext({ acceptDownloads: true });
-      const page = await context.newPage();
-      await page.goto(url);
-      await page.waitForURL(/\/\/w-[0-9a-z]{26}\.localhost:\d+\/lab/, { timeout: 60_000 });
-      assert.doesNotMatch(page.url(), /token|eat_/);
-      await page.getByText('Python 3').first().waitFor({ timeout: 60_000 });
-      await runCell(page, 'print(6 * 7 * 1000)', '42000');
-      await moveFiles(page, data_dir);
-      await overStopAndStart(page, program);
-      assert.doesNotMatch(program.said(), /eat_[0-9A-Za-z]{36}.*w-/);
-    } finally {
-      await browser.close();
-      await cleanUp(data_dir, program);
-    }
-  },
+test('a notebook is opened, used, stopped, started and used again in a browser', native, () =>
+  story([]),
 );
+
+test('so is one in a fenced container', contained, async () => {
+  const image = await jupyterImage(createEngine(docker_socket, systemClock));
+  await story(['--image', image]);
+});
+
+async function story(args: string[]): Promise<void> {
+  const data_dir = temporaryFolder();
+  const program = await startProgram({ data_dir });
+  const browser = await browserType.launch({
+    executablePath: chromium,
+    args: [
+      ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
+      ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
+    ],
+  });
+  try {
+    const made = await program.cli(['launch', 'notebook', '--name', 'lab', ...args], 300_000);
+    assert.equal(made.code, 0, made.stderr);
+    const opened = await program.cli(['open', 'lab', '--no-browser', '--json']);
+    const { url } = JSON.parse(opened.stdout) as { url: string };
+    const context = await browser.newContext({ acceptDownloads: true });
+    const page = await context.newPage();
+    await page.goto(url);
+    await page.waitForURL(/\/\/w-[0-9a-z]{26}\.localhost:\d+\/lab/, { timeout: 60_000 });
+    assert.doesNotMatch(page.url(), /token|eat_/);
+    await page.getByText('Python 3').first().waitFor({ timeout: 60_000 });
+    await runCell(page, 'print(6 * 7 * 1000)', '42000');
+    await moveFiles(page, data_dir);
+    await useTerminal(await context.newPage(), program, page.url());
+    await overStopAndStart(page, program);
+    assert.doesNotMatch(program.said(), /eat_[0-9A-Za-z]{36}.*w-/);
+  } finally {
+    await program.cli(['rm', 'lab', '--json'], 60_000);
+    await browser.close();
+    await cleanUp(data_dir, program);
+  }
+}
+
+/** The terminal of our own page, inside the same run: it sees the file that went up. */
+async function useTerminal(page: Page, program: Program, site: string): Promise<void> {
+  const id = /w-([0-9a-z]{26})/.exec(site)?.[1] ?? '';
+  await page.goto(`${program.url}/terminal/${id}`);
+  await page.locator('.xterm-helper-textarea').waitFor({ state: 'attached', timeout: 30_000 });
+  const rows = page.locator('.xterm-rows');
+  await rows.getByText(/[$#]/).first().waitFor({ timeout: 30_000 });
+  await page.locator('.xterm-helper-textarea').focus();
+  await page.keyboard.type('wc -c < big.txt; expr 6 \\* 7\n');
+  await rows.getByText('20971520').waitFor({ timeout: 30_000 });
+  await rows.getByText(/^42/).waitFor({ timeout: 30_000 });
+  await page.close();
+}
 
 /** Opens a new notebook by the launcher, and runs one cell. */
 async function runCell(page: Page, code: string, wanted: string): Promise<void> {
