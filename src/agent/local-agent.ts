@@ -48,6 +48,8 @@ export type LocalAgentOptions = {
   gateway_port: () => number;
   /** The owner lets containers into the local networks. */
   allow_lan: boolean;
+  /** What DOCKER_HOST says. */
+  docker_host?: string | null | undefined;
   /** For package clients. */
   env: Record<string, string>;
   /** Allows the sim driver in place of real ones. */
@@ -96,7 +98,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
       clock,
       folder: data_dir,
       offer: options.offer,
-      ...{ host_name: hostname(), gpus, anew },
+      ...{ host_name: hostname(), gpus, anew, docker_host: options.docker_host },
     });
   }
 

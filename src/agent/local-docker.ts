@@ -24,6 +24,8 @@ export type LocalDockerOptions = {
   gateway: GatewayDoor;
   /** The owner lets containers into the local networks. */
   allow_lan: boolean;
+  /** What DOCKER_HOST says. */
+  docker_host?: string | null | undefined;
   clock: Clock;
   random: Random;
   log: Log;
@@ -34,7 +36,9 @@ export function openLocalDocker(options: LocalDockerOptions): {
   stop(): Promise<void>;
 } {
   const { data_dir, machine_id: install_id, gateway, allow_lan, clock, random, log } = options;
-  const socket_path = engineSocket({ home: homedir(), uid: process.getuid?.() ?? 0 });
+  const socket_path = engineSocket({
+    ...{ home: homedir(), uid: process.getuid?.() ?? 0, host: options.docker_host },
+  });
   const folder = join(data_dir, 'containers');
   const port_file = join(data_dir, 'agent', 'gateway-port');
   const relay = createGatewayRelay({ gateway, port_file, log });

@@ -11,9 +11,16 @@ import type { Log } from '../lib/log.ts';
 import { openGpuMemory } from './inventory/gpu-memory.ts';
 import { createGpuWatch, type GpuWatch } from './inventory/gpu-watch.ts';
 
-export function openLocalGpus(options: { data_dir: string; clock: Clock; log: Log }): GpuWatch {
+export function openLocalGpus(options: {
+  data_dir: string;
+  docker_host?: string | null | undefined;
+  clock: Clock;
+  log: Log;
+}): GpuWatch {
   const { data_dir, clock, log } = options;
-  const socket_path = engineSocket({ home: homedir(), uid: process.getuid?.() ?? 0 });
+  const socket_path = engineSocket({
+    ...{ home: homedir(), uid: process.getuid?.() ?? 0, host: options.docker_host },
+  });
   const memory = openGpuMemory(join(data_dir, 'agent', 'gpus.json'), log);
   return createGpuWatch({ engine: createEngine(socket_path, clock), memory, clock });
 }

@@ -28,6 +28,8 @@ export type Config = {
   cache_dir: string;
   /** Of the Postgres database that `up` uses in place of a file; null for the file. */
   database_url: Secret | null;
+  /** Where the Docker Engine listens, as the docker command would read it; null for the usual. */
+  docker_host: string | null;
   log_level: string;
   /** How long completion waits for names. */
   completion_ms: number;
@@ -62,6 +64,7 @@ export function loadConfig(
     config_dir: configPlace(env, system),
     cache_dir: cache_dir === null ? join(data_dir, 'cache') : resolve(cache_dir),
     database_url: database_url === null ? null : new Secret(database_url),
+    docker_host: nonEmpty(env.DOCKER_HOST),
     log_level: log_levels.includes(log_level) ? log_level : 'info',
     completion_ms: Math.min(10_000, Number(nonEmpty(env.EINSORA_COMPLETION_MS) ?? 150) || 150),
     color: nonEmpty(env.NO_COLOR) === null && env.TERM !== 'dumb',

@@ -134,7 +134,9 @@ async function lookAtMachine({ config, io }: Context, scratch: string) {
     const options = { folder, workspaces, install_id: 'doctor', ...parts };
     probes.push(await createNativeDriver(options).probe());
   }
-  const socket_path = engineSocket({ home: homedir(), uid: process.getuid?.() ?? 0 });
+  const socket_path = engineSocket({
+    ...{ home: homedir(), uid: process.getuid?.() ?? 0, host: config.docker_host },
+  });
   const docker = { folder: join(scratch, 'containers'), install_id: 'doctor', socket_path };
   const fence = createFence({ install_id: 'doctor', allow_lan: false, log: silentLog });
   const given = { fence, clock, random, log: silentLog };
@@ -146,6 +148,7 @@ async function lookAtMachine({ config, io }: Context, scratch: string) {
       offer: { cpu_millis: null, memory_bytes: null },
       gpus: createGpuWatch({ engine: createEngine(socket_path, clock), clock }),
       anew: true,
+      docker_host: config.docker_host,
     }),
     llama.createLlamaCpp(tools).find(),
   ]);

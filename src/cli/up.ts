@@ -52,6 +52,7 @@ export async function up(
       memory_bytes: options.offerMemory ?? null,
     },
     allow_lan: options.allowLan === true,
+    docker_host: config.docker_host,
     env: packageEnv(),
     dev: options.dev === true,
     new_deployment_key: options.newDeploymentKey === true,

@@ -59,6 +59,8 @@ export type SystemOptions = {
   offer: { cpu_millis: number | null; memory_bytes: number | null };
   /** Lets containers into the local networks; never into this machine. */
   allow_lan?: boolean;
+  /** What DOCKER_HOST says. */
+  docker_host?: string | null;
   /** For package clients. */
   env: Record<string, string>;
   /** Allows the sim driver in place of real ones. */

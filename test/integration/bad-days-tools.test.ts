@@ -21,7 +21,7 @@ const bwrap = { link: findProgram('bwrap', process.env.PATH) ?? '/usr/bin/bwrap'
 type Tools = Parameters<typeof toolFolder>[1];
 type Place = { program: Program; model: string; index: string; cache: string; tools: string };
 
-/** A program that has only these tools and an empty cache, and fetches only from `index`. */
+/** Only these tools, no engine of containers, an empty cache, and only `index` to fetch from. */
 async function withTools(
   tools: Tools,
   work: (place: Place) => Promise<void>,
@@ -32,7 +32,8 @@ async function withTools(
   const model = join(data_dir, 'known.gguf');
   writeKnownAnswerModel(model);
   const path = toolFolder(join(data_dir, 'bin'), tools);
-  const env = { ...onlyFrom(index), PATH: path, EINSORA_CACHE_DIR: cache };
+  const docker = { DOCKER_HOST: `unix://${join(data_dir, 'no-docker.sock')}` };
+  const env = { ...onlyFrom(index), ...docker, PATH: path, EINSORA_CACHE_DIR: cache };
   const place = { model, index, cache, tools: path };
   await prepare(place);
   const program = await startProgram({ data_dir, env });

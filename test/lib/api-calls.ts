@@ -92,6 +92,7 @@ const there = (name: string) =>
     .map((parts) => `${parts.join(':')}:${name}`);
 const named = new Map<string, fc.Arbitrary<string>>([
   ...['tenant', 'user', 'workload'].map((name) => [name, there(name)] as const),
+  ['path', fc.constantFrom('/', '/tmp', '/workspace', '/tmp/a.txt', '/tmp/b')] as const,
   ...['from', 'to', 'since', 'until'].map(
     (name) => [name, fc.integer({ min: 0, max: 2e12 }).map(String)] as const,
   ),

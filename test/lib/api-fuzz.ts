@@ -18,7 +18,8 @@ import type { Call } from './api-calls.ts';
 import { createTenants, type Principal } from './api-tenants.ts';
 import type { FakeClock } from './fake-clock.ts';
 import { startFakeHub } from './fake-hub.ts';
-import { createRig, keepingLog, type Rig } from './rig.ts';
+import { createRig, idle_backend, keepingLog, type Rig } from './rig.ts';
+import { simFilesOf } from './rig-files.ts';
 
 export type FuzzReport = {
   asked: number;
@@ -45,7 +46,8 @@ export async function playCalls(
   const hub = await startFakeHub();
   hub.put('owner/repo', 'model-q4.gguf', Buffer.alloc(64));
   const places = { hub_url: hub.url, trusted_origins: [hub.url, hub.files_origin] };
-  const rig = await createRig({ places });
+  const files = simFilesOf(systemClock);
+  const rig = await createRig({ places, backend: { ...idle_backend, files } });
   const tenants = await createTenants(rig);
   const { api, clock, random } = rig;
   const lines: Parameters<typeof keepingLog>[0] = [];
@@ -71,7 +73,9 @@ export async function playCalls(
       if (ms > report.slowest_ms) Object.assign(report, { slowest_ms: ms, slowest: what });
       assert.ok(ms < slowest_ms, `${what} took ${ms} ms`);
       const failed = () => JSON.stringify(lines.filter(({ level }) => level === 'error'));
-      assert.ok(answer.status < 500, `${what}: ${answer.status} ${text} ${failed()}`);
+      // The agents here work between calls, so one that is asked meanwhile is rightly told as silent.
+      const is_silent = answer.status === 503 && text.includes('"machine_silent"');
+      assert.ok(answer.status < 500 || is_silent, `${what}: ${answer.status} ${text} ${failed()}`);
       checkShape(call, answer, text, what);
       // Where nobody is asked for a proof, the caller is whoever holds the link that is sent.
       const by_link = routes[call.route].auth.who === 'anyone';
@@ -98,8 +102,8 @@ async function passTimeUntil(waiting: Promise<Response>, clock: FakeClock): Prom
   };
   waiting.then(over, over);
   for (let round = 0; round < 100 && !answered; round += 1) {
-    await Promise.race([waiting, systemClock.sleep(200)]);
-    if (!answered) await clock.advance(1000);
+    await Promise.race([waiting, systemClock.sleep(100)]);
+    if (!answered) await clock.advance(5000);
   }
   return waiting;
 }

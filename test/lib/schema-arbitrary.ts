@@ -160,7 +160,18 @@ function objectFor(
       return [name, fc.oneof(hint, { weight: 1, arbitrary: inner(one) })];
     }),
   );
-  const fixed = fc.record(members, { requiredKeys: required.filter((name) => name in members) });
+  const needed = required.filter((name) => name in members);
+  const other = Object.keys(members).filter((name) => !needed.includes(name));
+  // Of many that may be left out, most are: each of them may be what makes a call refused.
+  const some = fc.oneof(
+    { weight: 3, arbitrary: fc.subarray(other, { maxLength: Math.min(3, other.length) }) },
+    { weight: 1, arbitrary: fc.subarray(other) },
+  );
+  const fixed = some.chain((chosen) =>
+    fc.record(
+      Object.fromEntries([...needed, ...chosen].map((name) => [name, members[name] ?? anyJson])),
+    ),
+  );
   if (typeof schema.additionalProperties !== 'object') return fixed;
   const more = fc.dictionary(fc.string({ maxLength: 12 }), inner(schema.additionalProperties), {
     maxKeys: 3,

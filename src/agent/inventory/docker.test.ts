@@ -48,6 +48,9 @@ test('sockets of rootless and desktop engines are looked at after that of the sy
   const [first, ...rest] = socketPaths({ home: '/home/ada', uid: 1000 });
   assert.equal(first, path);
   assert.ok(rest.includes('/run/user/1000/docker.sock'));
+  const named = (host: string) => socketPaths({ home: '/home/ada', uid: 1000, host });
+  assert.deepEqual(named('unix:///srv/docker.sock'), ['/srv/docker.sock'], 'a named one alone');
+  assert.deepEqual(named(''), [first, ...rest]);
 });
 
 test('a real socket: an engine that answers', async (t) => {

@@ -6,7 +6,7 @@
  */
 import { askVersion } from '../../drivers/docker/engine.ts';
 import { EngineDown } from '../../drivers/docker/engine-error.ts';
-import { socketPaths } from '../../drivers/docker/place.ts';
+import { type EnginePlace, socketPaths } from '../../drivers/docker/place.ts';
 import type { Finding } from '../../drivers/driver.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Distribution, installCommand, packageNames, serviceCommand } from './distribution.ts';
@@ -33,7 +33,7 @@ const answer_timeout_ms = 5_000;
 export async function lookForDocker(
   reader: MachineReader,
   here: Distribution,
-  place: { clock: Clock; home: string; uid: number },
+  place: { clock: Clock } & EnginePlace,
 ): Promise<Finding> {
   const client = await reader.run('docker', ['--version'], answer_timeout_ms);
   let best: DockerSnapshot['socket'] = null;

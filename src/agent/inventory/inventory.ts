@@ -32,6 +32,8 @@ export type InventoryParts = {
   offer: Offer;
   host_name: string;
   gpus: GpuWatch;
+  /** What DOCKER_HOST says. */
+  docker_host?: string | null | undefined;
   /** A person asks to look at everything anew. */
   anew?: boolean;
 };
@@ -51,7 +53,9 @@ export async function takeInventory(parts: InventoryParts): Promise<Inventory> {
           memory_bytes: here.capacity.memory_bytes,
         }),
     on_mac ? macKvm(here.distribution) : lookForKvm(reader, here.distribution, placeOf(parts)),
-    lookForDocker(reader, here.distribution, { clock: parts.clock, home: homedir(), uid }),
+    lookForDocker(reader, here.distribution, {
+      ...{ clock: parts.clock, home: homedir(), uid, host: parts.docker_host },
+    }),
   ]);
   const { capacity } = here;
   const disk = statfsSync(parts.folder);
