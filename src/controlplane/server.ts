@@ -196,11 +196,9 @@ function route(deps: ServerDeps): Serve {
     if (isGatewayPath(path)) return void deps.gateway.handle(request, response, { request_id });
     if (servePage(request, response, path)) return;
     known.set(request, facts);
-    if (isUpload(request.method, path)) {
-      // Whoever refuses it has not read it: nothing else can come on this connection.
-      response.setHeader('connection', 'close');
-      return void serveApi(request, response);
-    }
+    // What is still on its way when one is refused is read and dropped for a moment by the API's
+    // listener: a connection closed on it would be reset, and the refusal lost with it.
+    if (isUpload(request.method, path)) return void serveApi(request, response);
     if (!hasBody(request)) return void serveApi(request, response);
     readBody(deps.clock, request, (end) => {
       if (end === 'whole') void serveApi(request, response);

@@ -210,6 +210,19 @@ export const sessionTests: [string, Body][] = [
     },
   ],
   [
+    'a terminal at which nothing more is typed stays one until its program ends',
+    async (harness) => {
+      const run = await running(harness);
+      const terminal = { columns: 80, rows: 24 };
+      const script = 'echo first; read line; sleep 0.3; stty size; exit 6';
+      const session = await shell(harness.driver, run, script, { terminal });
+      session.stdin.end();
+      const [said, exited] = [text(session.stdout), session.exited];
+      assert.deepEqual(await exited, { code: 6, signal: null });
+      assert.match((await said).replaceAll('\r', ''), /first\n[\s\S]*24 80\n/);
+    },
+  ],
+  [
     'ten megabytes come whole to a reader that is slow to begin',
     async (harness) => {
       const run = await running(harness);

@@ -73,7 +73,7 @@ export async function playCalls(
       if (ms > report.slowest_ms) Object.assign(report, { slowest_ms: ms, slowest: what });
       assert.ok(ms < slowest_ms, `${what} took ${ms} ms`);
       const failed = () => JSON.stringify(lines.filter(({ level }) => level === 'error'));
-      // The agents here work between calls, so one that is asked meanwhile is rightly told as silent.
+      // The agents here work between calls: one that is asked meanwhile is told as silent.
       const is_silent = answer.status === 503 && text.includes('"machine_silent"');
       assert.ok(answer.status < 500 || is_silent, `${what}: ${answer.status} ${text} ${failed()}`);
       checkShape(call, answer, text, what);

@@ -27,6 +27,7 @@ const shell = ['/bin/sh', '-c', 'command -v bash >/dev/null && exec bash -l; exe
 const default_terminal = 'xterm-256color';
 /** From here on the engine takes a terminal's size at the start. */
 const sized_api = '1.42';
+const end_of_typing = Buffer.from([4]);
 const begin_patience_ms = 20_000;
 const end_patience_ms = 10_000;
 const kill_rounds = 200;
@@ -190,7 +191,7 @@ function sessionOf(deps: ExecDeps, opened: Opened): ExecSession {
     .finally(() => socket.destroy());
   return {
     // What is typed after a change of size meets the new size.
-    stdin: inputOf(socket, () => sizing),
+    stdin: inputOf(socket, ask.terminal !== null, () => sizing),
     stdout,
     stderr,
     resize,
@@ -207,12 +208,16 @@ function outputsOf(socket: Duplex, is_raw: boolean) {
   return { stdout, stderr: null };
 }
 
-/** Ending it closes the program's input, and leaves its output open. */
-function inputOf(socket: Duplex, ready: () => Promise<unknown>): Writable {
+/**
+ * Ending it closes the program's input, and leaves its output open. A terminal has no half: the
+ * engine would hang up on its program, so the end of typing is typed.
+ */
+function inputOf(socket: Duplex, is_terminal: boolean, ready: () => Promise<unknown>): Writable {
   const input = new Writable({
     write: (chunk, _, done) => void ready().then(() => socket.write(chunk, done)),
     final(done) {
-      socket.end();
+      if (is_terminal) void ready().then(() => socket.write(end_of_typing));
+      else socket.end();
       done();
     },
   });

@@ -1,8 +1,8 @@
 /**
  * Where a Docker Engine may listen on this machine.
  *
- * Invariants: a place that is named is the only one; else the system's engine comes first; one that is installed later is found where the
- * system's would be.
+ * Invariants: a place that is named is the only one; else the system's engine comes first, and one
+ * that is installed later is found where the system's would be.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
