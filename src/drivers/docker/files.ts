@@ -166,9 +166,11 @@ async function script(
     await session.exited;
     throw refused(path, `its content broke off: ${describeError(error)}`, error);
   }
-  const [stdout, stderr] = await outputs;
+  // A program that ended before it took all of its input may end the connection in mid-write, and
+  // with it what is left of its output: how it ended still tells why.
+  const [stdout, stderr] = await outputs.catch((error) => [null, describeError(error)] as const);
   const { code } = await session.exited;
-  if (code === 0) return { stdout };
+  if (code === 0 && stdout !== null) return { stdout };
   throw code === missing_code
     ? notFound(path)
     : fileError(path, new Error(stderr || `it ended with ${code}`));
