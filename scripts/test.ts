@@ -85,6 +85,11 @@ function finish(more_failures: number): void {
   for (const { name, why } of refused) {
     console.log(`✖ required by EINSORA_REQUIRE, and skipped: ${name} (${why})`);
   }
+  const missing = new Set(
+    refused.flatMap(({ why }) => required.filter((part) => names(why, part))),
+  );
+  const real = required.filter((part) => !missing.has(part));
+  if (real.length > 0) console.log(`Real here, nothing in their place: ${real.join(', ')}`);
   const failed = counts.failed + more_failures + refused.length;
   process.exitCode = failed === 0 ? 0 : 1;
   const skipped = skips.length - refused.length;
