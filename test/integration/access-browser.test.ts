@@ -205,7 +205,7 @@ describe('sites in a browser', { ...needs('chromium'), timeout: 180_000 }, () =>
         context.waitForEvent('page'),
         inPage(page, post_form, victim),
       ]);
-      await landed.waitForLoadState();
+      await landed.waitForURL(victim);
       assert.match(await landed.content(), /cross_site|access_needed|sign_in_required/);
       await landed.close();
     }
