@@ -2,7 +2,14 @@
  * Tickets and access sessions on every store: exchanged once, and worth what they come from.
  */
 import assert from 'node:assert/strict';
-import { reportRun, runsOf, type Story, take, workloadsOf } from '../../test/lib/store-model.ts';
+import {
+  reportRun,
+  runsOf,
+  type Story,
+  take,
+  takeReady,
+  workloadsOf,
+} from '../../test/lib/store-model.ts';
 import { onEveryStore } from '../../test/lib/store-tests.ts';
 import { findAccess, isTicketKnown, runsNow } from './access.ts';
 
@@ -13,11 +20,7 @@ onEveryStore('access', (inStory) => {
   /** A workload whose first run runs, and a session of its user. */
   const given = (name: string, body: (story: Story, workload_id: string) => Promise<void>) =>
     inStory(name, async (story) => {
-      await take(story, { do: 'launch', which: 0, clock_ms: 0 });
-      await take(story, { do: 'place', which: 0, clock_ms: 1 });
-      const [run] = await runsOf(story.store);
-      assert.ok(run);
-      await reportRun(story, run, 'ready');
+      await takeReady(story);
       await signIn(story);
       await body(story, (await workloadsOf(story.store))[0]?.id ?? '');
     });

@@ -8,6 +8,7 @@ import {
   runsOf,
   type Story,
   take,
+  takeReady,
   workloadsOf,
 } from '../../test/lib/store-model.ts';
 import { onEveryStore } from '../../test/lib/store-tests.ts';
@@ -20,11 +21,7 @@ onEveryStore('idle stop', (inStory) => {
   /** A workload whose run runs, with an idle stop after an hour. */
   const given = (name: string, body: (story: Story, row: WorkloadRow) => Promise<void>) =>
     inStory(name, async (story) => {
-      await take(story, { do: 'launch', which: 0, clock_ms: 0 });
-      await take(story, { do: 'place', which: 0, clock_ms: 1 });
-      const [run] = await runsOf(story.store);
-      assert.ok(run);
-      await reportRun(story, run, 'ready');
+      await takeReady(story);
       await setPolicy(story, hour_ms);
       await body(story, await only(story));
     });

@@ -209,6 +209,15 @@ async function report(story: Story, step: Extract<Step, { do: 'report' }>): Prom
   await reportRun(story, run, step.says, step.oom);
 }
 
+/** A workload is launched first thing, placed, and its run is ready. */
+export async function takeReady(story: Story): Promise<void> {
+  await take(story, { do: 'launch', which: 0, clock_ms: 0 });
+  await take(story, { do: 'place', which: 0, clock_ms: 1 });
+  const [run] = await runsOf(story.store);
+  assert.ok(run);
+  await reportRun(story, run, 'ready');
+}
+
 export async function reportRun(
   { store, clock, ids, proven }: Story,
   run: RunRow,

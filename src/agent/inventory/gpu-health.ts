@@ -88,7 +88,8 @@ function judgeSilent(
   }
   const trouble = (pci === null ? undefined : nvidia.alone[pci]) ?? nvidia.trouble;
   if (trouble?.kind === 'mismatch') {
-    const details = { loaded: module?.version ?? 'one', library: trouble.library ?? 'another' };
+    const library = trouble.nvml_version ?? 'another';
+    const details = { loaded: module?.version ?? 'one', library };
     return one('gpu_driver_mismatch', reboot, details);
   }
   if (hasFallenOff(log) || trouble?.kind === 'lost') {

@@ -34,7 +34,7 @@ export type NvidiaRow = {
 export type NvidiaTrouble =
   | { kind: 'not_installed' | 'timeout' | 'no_driver' | 'no_permission' | 'lost' | 'no_devices' }
   | { kind: 'power' }
-  | { kind: 'mismatch'; library: string | null }
+  | { kind: 'mismatch'; nvml_version: string | null }
   | { kind: 'failed'; text: string };
 
 export type NvidiaAnswer = {
@@ -131,7 +131,8 @@ export function troubleOf(result: ExecResult, rows: NvidiaRow[]): NvidiaTrouble 
   if (result.outcome !== 'exited') return { kind: 'timeout' };
   const text = words(result);
   if (/version mismatch/i.test(text)) {
-    return { kind: 'mismatch', library: /library version: ([\d.]+)/i.exec(text)?.[1] ?? null };
+    const nvml_version = /library version: ([\d.]+)/i.exec(text)?.[1] ?? null;
+    return { kind: 'mismatch', nvml_version };
   }
   if (result.code === 8 || /power cables/i.test(text)) return { kind: 'power' };
   const is_lost = /unable to determine the device handle|gpu is lost|fallen off the bus/i;
