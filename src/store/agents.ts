@@ -11,7 +11,8 @@ import type { Amounts } from '../core/workload.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
 import { type MachineNews, type MachineRow, recordNews } from './machines.ts';
 import { readStoreEpoch } from './restore.ts';
-import { endByFence, type RunRow } from './runs.ts';
+import { endByFence } from './run-reports.ts';
+import type { RunRow } from './runs.ts';
 import type { Sql } from './sql.ts';
 
 export type HelloArgs = {

@@ -24,12 +24,13 @@ import { startLedgerClock } from './ledger-clock.ts';
 import { addMachine, updateInventory } from './machines.ts';
 import { applyModelFiles, wishModelFile } from './model-files.ts';
 import { rehashPassword, resetPassword, setPassword } from './passwords.ts';
+import { placeWorkload } from './place.ts';
 import { deductSleep, proveRunning } from './proofs.ts';
 import { queueWorkloads } from './queue.ts';
 import { setQuota } from './quota-limits.ts';
 import { restoreStore } from './restore.ts';
 import { forgetRunKeys, keepRunKey } from './run-keys.ts';
-import { applyReport, placeWorkload } from './runs.ts';
+import { applyReport } from './run-reports.ts';
 import { recordSamples, saveUses } from './samples.ts';
 import {
   forgetSecrets,

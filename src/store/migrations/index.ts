@@ -13,6 +13,7 @@ import { access } from './0008-access.ts';
 import { samples } from './0009-samples.ts';
 import { kinds } from './0010-kinds.ts';
 import { runKeys } from './0011-run-keys.ts';
+import { law } from './0012-law.ts';
 
 export const migrations: readonly Migration[] = [
   solo,
@@ -26,4 +27,5 @@ export const migrations: readonly Migration[] = [
   samples,
   kinds,
   runKeys,
+  law,
 ];

@@ -81,7 +81,7 @@ export const epochMutants: readonly Mutant[] = [
     find: '  if (restored_epoch === 0) return true;',
     replace: '  if (restored_epoch >= 0) return true;',
     also: {
-      file: 'src/store/runs.ts',
+      file: 'src/store/place.ts',
       find: 'and reconciled_epoch >=',
       replace: 'and reconciled_epoch + 1000000 >=',
     },
@@ -106,7 +106,7 @@ export const epochMutants: readonly Mutant[] = [
   {
     name: 'generation-stays-on-place',
     bug: 'I-08, A1',
-    file: 'src/store/runs.ts',
+    file: 'src/store/place.ts',
     find: `  await bumpMachinesOf(sql, row.id);
 `,
     replace: '',
@@ -115,7 +115,7 @@ export const epochMutants: readonly Mutant[] = [
   {
     name: 'generation-stays-on-report',
     bug: 'I-08',
-    file: 'src/store/runs.ts',
+    file: 'src/store/run-reports.ts',
     find: 'if (removed_at !== null || wanted !== run.wanted || first_word || ends) {',
     replace: 'if (removed_at !== null) {',
     why: 'the machine still has that a run which ended should run',

@@ -48,7 +48,7 @@ export const holdMutants: readonly Mutant[] = [
   {
     name: 'hold-leaks-after-exit',
     bug: 'C16, B-19',
-    file: 'src/store/runs.ts',
+    file: 'src/store/run-reports.ts',
     find: `  if (ended_at !== null) {
     await sql.run(`,
     replace: `  if (ended_at !== null && observed.state !== 'ended') {
@@ -58,7 +58,7 @@ export const holdMutants: readonly Mutant[] = [
   {
     name: 'placement-ignores-holds',
     bug: 'B-01, C14',
-    file: 'src/store/runs.ts',
+    file: 'src/store/place.ts',
     find: 'from holds where machine_id = $1 and released_at is null`,',
     replace: 'from holds where machine_id = $1 and released_at < 0`,',
     also: {

@@ -39,7 +39,7 @@ export const usageMutants: readonly Mutant[] = [
   {
     name: 'held-interval-left-open',
     bug: 'I-19, B-33',
-    file: 'src/store/runs.ts',
+    file: 'src/store/run-reports.ts',
     find: `    await closeHeld(sql, run, args);
 `,
     replace: `    if (observed.state !== 'parked') await closeHeld(sql, run, args);

@@ -1,0 +1,215 @@
+/**
+ * What machines report of their runs, and what a person says of one that cannot speak.
+ *
+ * Invariants: a hold ends by proof of exit, never by a wish; a superseded run's report changes that
+ * run alone; a repeat changes nothing.
+ */
+import { formatMemory } from '../core/format.ts';
+import { judgeReport, type Verdict } from '../core/judge.ts';
+import { type RunExit, runName } from '../core/run.ts';
+import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import { closeHeld, closeMetered, correctMetered } from './ledger.ts';
+import { steadyOf } from './ledger-clock.ts';
+import { type Heard, proveRuns } from './proofs.ts';
+import { markReconciled } from './restore.ts';
+import type { RunRow } from './runs.ts';
+import type { Sql } from './sql.ts';
+
+export type ReportArgs = Cause & {
+  machine_id: string;
+  machine_name: string;
+  observed: ReportedRun[];
+  /** The report of the same agent before this one; null where this is the first word of it. */
+  heard?: Heard | null;
+};
+
+export type ReportedRun = {
+  workload_id: string;
+  replica: number;
+  run_epoch: number;
+  state: 'preparing' | 'ready' | 'ended' | 'parked' | 'removed' | 'unknown';
+  stages: Record<string, string | number | null>[];
+  exit: RunExit | null;
+  reason: string | null;
+  details: Record<string, string | number | boolean | null>;
+  log_tail: string | null;
+  oom_kills?: number | undefined;
+  /** How long ago it ended, by the agent's monotonic clock; unknown where it did not see it. */
+  ended_ago_ms?: number | null | undefined;
+};
+
+/** Applies what a machine reports of its runs. A repeat changes nothing. */
+export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed: number }> {
+  let changed = 0;
+  let strays = 0;
+  await proveHeard(sql, args);
+  for (const observed of args.observed) {
+    const run = await sql.get<RunRow>(
+      `select * from runs where workload_id = $1 and replica = $2 and run_epoch = $3
+         and machine_id = $4`,
+      [observed.workload_id, observed.replica, observed.run_epoch, args.machine_id],
+    );
+    if (run === undefined && observed.state !== 'removed') strays += 1;
+    if (run === undefined || run.removed_at !== null) continue;
+    const found = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
+      run.workload_id,
+    ]);
+    if (found === undefined) continue;
+    const row = await noteMemoryKills(sql, args, run, found, observed);
+    await proveRun(sql, args, run, observed);
+    const verdict = judgeReport(
+      { ...run, current: run.run_epoch === row.run_epoch },
+      row,
+      observed,
+      { now: args.now, machine: args.machine_name },
+    );
+    if (verdict === null) continue;
+    changed += 1;
+    await applyVerdict(sql, args, run, row, observed, verdict);
+  }
+  if (strays === 0) await markReconciled(sql, args.machine_id);
+  return { changed };
+}
+
+/** That a program of a run was ended for lack of memory, while the run goes on, is worth a note. */
+async function noteMemoryKills(
+  sql: Sql,
+  args: ReportArgs,
+  run: RunRow,
+  row: WorkloadRow,
+  { state, oom_kills = 0 }: ReportedRun,
+): Promise<WorkloadRow> {
+  const is_here = state === 'ready' && run.run_epoch === row.run_epoch && run.ended_at === null;
+  if (!is_here || oom_kills <= run.oom_kills) return row;
+  await sql.run(
+    `update runs set oom_kills = $4 where workload_id = $1 and replica = $2 and run_epoch = $3`,
+    [run.workload_id, run.replica, run.run_epoch, oom_kills],
+  );
+  const details = { count: oom_kills, memory: formatMemory(row.memory_bytes) };
+  return noteWorkload(sql, row, { code: 'memory_kill', details }, args);
+}
+
+/** Ends a run by a person's word that its machine is powered off. */
+export async function endByFence(
+  sql: Sql,
+  run: RunRow,
+  machine: string,
+  cause: Cause,
+): Promise<void> {
+  const row = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
+    run.workload_id,
+  ]);
+  if (row === undefined) return;
+  const observed: ReportedRun = {
+    ...{ workload_id: run.workload_id, replica: run.replica, run_epoch: run.run_epoch },
+    ...{ state: 'ended', stages: [], exit: null, reason: 'machine_fenced' },
+    ...{ details: { who: cause.actor }, log_tail: null },
+  };
+  const facts = { ...run, current: run.run_epoch === row.run_epoch };
+  const verdict = judgeReport(facts, row, observed, { now: cause.now, machine });
+  if (verdict === null) return;
+  await closeMetered(sql, run, cause, 'unseen');
+  await applyVerdict(sql, cause, run, row, observed, verdict);
+  // Whatever comes back is not to go on.
+  await sql.run(
+    `update runs set wanted = 'remove' where workload_id = $1 and replica = $2 and run_epoch = $3`,
+    [run.workload_id, run.replica, run.run_epoch],
+  );
+}
+
+/** What an agent said before this report was so until then. */
+async function proveHeard(sql: Sql, args: ReportArgs): Promise<void> {
+  const { heard, machine_id, now } = args;
+  if (heard === undefined || heard === null || heard.runs.length === 0) return;
+  const steady = await steadyOf(sql, { now, mono: heard.mono });
+  await proveRuns(sql, [{ machine_id, runs: heard.runs, steady }]);
+}
+
+/**
+ * What a report proves of one run for the ledger: that it runs now, or that it ran until it ended.
+ * An interval that was closed for want of proof is corrected by it.
+ */
+async function proveRun(
+  sql: Sql,
+  args: ReportArgs,
+  run: RunRow,
+  observed: ReportedRun,
+): Promise<void> {
+  if (run.ended_at !== null) return; // an older word: its end is proven
+  if (observed.state === 'unknown') return;
+  const ended = observed.state !== 'ready' && observed.state !== 'preparing';
+  const ago_ms = ended ? observed.ended_ago_ms : 0;
+  if (ago_ms === undefined || ago_ms === null) {
+    // Nobody said before that it runs: it may have ended long ago.
+    const unheard = args.heard?.runs.includes(runName(run)) === false;
+    if (unheard || args.heard === null) await closeMetered(sql, run, args, 'unseen');
+    return;
+  }
+  if (run.ready_at === null && observed.state !== 'ready') return;
+  const steady = (await steadyOf(sql, args)) - Math.max(0, Math.floor(ago_ms));
+  await sql.run(
+    `update runs set proven_steady = $4 where workload_id = $1 and replica = $2 and run_epoch = $3
+       and (proven_steady is null or proven_steady < $4)`,
+    [run.workload_id, run.replica, run.run_epoch, steady],
+  );
+  await correctMetered(sql, run, steady);
+  if (ended) await closeMetered(sql, run, args, { steady });
+}
+
+async function applyVerdict(
+  sql: Sql,
+  args: Cause,
+  run: RunRow,
+  row: WorkloadRow,
+  observed: ReportedRun,
+  verdict: Verdict,
+): Promise<void> {
+  const key = [run.workload_id, run.replica, run.run_epoch];
+  const ended_at = verdict.ended ? (run.ended_at ?? args.now) : run.ended_at;
+  const wanted = verdict.ended && run.wanted === 'run' ? 'park' : run.wanted;
+  const removed_at = verdict.removed ? args.now : null;
+  await sql.run(
+    `update runs set observed = $4, proven_at = $5, ready_at = $6, ended_at = $7, exit = $8,
+       removed_at = $9, wanted = $10
+     where workload_id = $1 and replica = $2 and run_epoch = $3`,
+    [
+      ...key,
+      verdict.observed,
+      verdict.observed === 'unknown' ? run.proven_at : args.now,
+      verdict.ready ? (run.ready_at ?? args.now) : run.ready_at,
+      ended_at,
+      observed.exit === null ? run.exit : JSON.stringify(observed.exit),
+      removed_at,
+      wanted,
+    ],
+  );
+  if (ended_at !== null) {
+    await sql.run(
+      `update holds set released_at = $4 where workload_id = $1 and replica = $2
+         and run_epoch = $3 and released_at is null`,
+      [...key, args.now],
+    );
+    await closeHeld(sql, run, args);
+  }
+  const first_word = run.proven_at === null && verdict.observed !== 'unknown';
+  const ends = run.ended_at === null && ended_at !== null;
+  if (removed_at !== null || wanted !== run.wanted || first_word || ends) {
+    await sql.run('update machines set generation = generation + 1 where id = $1', [
+      run.machine_id,
+    ]);
+  }
+  let moved: WorkloadRow | null = row;
+  for (const move of verdict.moves) {
+    if (moved !== null) moved = await moveWorkload(sql, moved, move, args);
+  }
+  if (moved?.state === 'deleting') await finishDeletion(sql, moved, args);
+}
+
+async function finishDeletion(sql: Sql, row: WorkloadRow, cause: Cause): Promise<void> {
+  const left = await sql.get(
+    'select run_epoch from runs where workload_id = $1 and removed_at is null',
+    [row.id],
+  );
+  if (left !== undefined) return;
+  await moveWorkload(sql, row, { event: 'removed', code: null }, cause);
+}
