@@ -1,6 +1,7 @@
 /**
  * The images that come with Einsora: what a notebook, an instance or an engine in a container runs
- * in, and how an image is run on each kind of accelerator.
+ * in, and how an image is run on each kind of accelerator. An operator may add others and replace
+ * these (catalog.ts): whoever asks says of which set.
  *
  * Invariants: names are stable, they stand in people's scripts; the first runtime that a machine
  * can run is taken; a reference below `localhost/` is built from deploy/images and never asked of
@@ -115,14 +116,36 @@ export const images: readonly ImageEntry[] = [
   },
 ];
 
+/** All images of a deployment, with what is worked out from them once. */
+export type ImageSet = {
+  entries: readonly ImageEntry[];
+  /** What an endpoint that names no image may run by, best first. */
+  engines: readonly ImageRuntime[];
+  /** Those that an operator wrote: a machine knows nothing of them but what its runs carry. */
+  own: ReadonlySet<string>;
+};
+
+/** An endpoint that names no image: the engines that come with Einsora, in a container last. */
+export function imageSet(entries: readonly ImageEntry[], own: ReadonlySet<string>): ImageSet {
+  const runtimes = (name: string) => entries.find((one) => one.name === name)?.runtimes ?? [];
+  const engines = [
+    { ...onCpu('native', null), ...engine, ports: ['api'] },
+    { ...on('apple', 'native', null), ...engine, ports: ['api'] },
+    ...['llama-cpp', 'llama-cpp-cuda'].flatMap(runtimes),
+  ];
+  return { entries, engines, own };
+}
+
+export const builtin_images: ImageSet = imageSet(images, new Set());
+
 /** What a kind runs in where nobody said. Endpoints take the engine that suits their model. */
 export function defaultImage(kind: Kind): string | null {
   if (kind === 'notebook') return 'jupyter';
   return kind === 'instance' ? 'debian' : null;
 }
 
-export function findImage(name: string): ImageEntry | null {
-  return images.find((entry) => entry.name === name) ?? null;
+export function findImage(name: string, { entries } = builtin_images): ImageEntry | null {
+  return entries.find((entry) => entry.name === name) ?? null;
 }
 
 /**
@@ -144,10 +167,14 @@ const reference = new RegExp(
  * The runtimes of an image for a kind, best first: of the catalog, or of any registry's image, for
  * notebooks and instances. Empty where there is none.
  */
-export function runtimesOf(kind: Kind, image_id: string | null): readonly ImageRuntime[] {
+export function runtimesOf(
+  kind: Kind,
+  image_id: string | null,
+  images = builtin_images,
+): readonly ImageRuntime[] {
   const name = image_id ?? defaultImage(kind);
-  if (name === null) return kind === 'vm' ? machine_runtimes : engine_runtimes;
-  const entry = findImage(name);
+  if (name === null) return kind === 'vm' ? machine_runtimes : images.engines;
+  const entry = findImage(name, images);
   if (entry !== null) return entry.kinds.includes(kind) ? entry.runtimes : [];
   if (!isImageReference(name)) return [];
   const given = { ...onCpu('container', name), ...root };
@@ -216,12 +243,6 @@ function on(
   return { accelerator, form, reference, ...nothing, ...root };
 }
 
-/** An endpoint that names no image: the engines that come with Einsora, in a container last. */
-const engine_runtimes = [
-  { ...onCpu('native', null), ...engine, ports: ['api'] },
-  { ...on('apple', 'native', null), ...engine, ports: ['api'] },
-  ...['llama-cpp', 'llama-cpp-cuda'].flatMap((name) => findImage(name)?.runtimes ?? []),
-];
 const machine_runtimes = (['cpu', 'nvidia', 'apple'] as const).map((accelerator) =>
   on(accelerator, 'machine', null),
 );
