@@ -3,6 +3,7 @@
  */
 import { z } from '@hono/zod-openapi';
 import { gpuSchema } from './gpus.ts';
+import { guardSchema, refusalsSchema } from './guard.ts';
 
 const amountsSchema = z.object({
   cpu_millis: z.number(),
@@ -26,6 +27,8 @@ export const driverReportSchema = z.object({
   /** The code of why not, from the table of reasons, where it has one. */
   why_code: z.string().nullable().optional(),
   kinds: z.array(z.enum(['vm', 'notebook', 'endpoint', 'instance'])),
+  /** Of sim alone: whose row of the trust matrix it would take. It counts in dev mode only. */
+  as: z.string().optional(),
   findings: z.array(findingSchema),
 });
 export type DriverReport = z.infer<typeof driverReportSchema>;
@@ -45,6 +48,8 @@ export const inventorySchema = z.object({
   gpus: z.array(gpuSchema).max(256),
   drivers: z.array(driverReportSchema),
   findings: z.array(findingSchema),
+  /** What the machine's own policy file refuses guests; left out where it has none. */
+  refuses: refusalsSchema.optional(),
 });
 export type Inventory = z.infer<typeof inventorySchema>;
 
@@ -60,6 +65,8 @@ export const machineSchema = z
     offered: amountsSchema,
     held: amountsSchema,
     workloads: z.array(z.string()),
+    /** How far it is given back to its owner; left out until its agent said so. */
+    guard: guardSchema.optional(),
     inventory: inventorySchema.nullable(),
   })
   .openapi('Machine');

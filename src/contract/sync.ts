@@ -6,8 +6,10 @@
  * newer than the last accepted one changes nothing; unknown actions are reported and not acted on.
  */
 import { z } from 'zod';
+import { guardWhys } from '../core/guard.ts';
 import type { TrustLevel } from '../core/trust.ts';
 import type { EnvValue } from '../core/workload.ts';
+import { guardReportSchema } from './guard.ts';
 import { limits } from './limits.ts';
 import { inventorySchema } from './machines.ts';
 import { type DesiredModels, observedModelsSchema } from './model-files.ts';
@@ -65,6 +67,10 @@ export const observedRunSchema = z.object({
   reason: z.string().nullable(),
   details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
   log_tail: z.string().max(8192).nullable(),
+  /** What the machine's guard does to it now; left out where it is left alone. */
+  guarded: z.object({ step: z.enum(['lowered', 'paused']), why: z.enum(guardWhys) }).optional(),
+  /** For how long it stood still in all, by the agent's monotonic clock. */
+  paused_ms: z.number().min(0).optional(),
   /** Programs of it that were ended for lack of memory, where that can be counted. */
   oom_kills: z.int().min(0).optional(),
   /** How long ago it ended, by the agent's monotonic clock, where the agent saw it run and end. */
@@ -111,6 +117,8 @@ export const reportSchema = z.object({
   inventory: inventorySchema.nullable(),
   /** The last look at the machine that was asked for (`look`) and is done. */
   looked: z.int().min(0).optional(),
+  /** How far the machine is given back to its owner; left out by an agent without a guard. */
+  guard: guardReportSchema.optional(),
   /** The models that it keeps; left out by an agent that keeps none. */
   models: observedModelsSchema.optional(),
   /** Since the last report that was taken; what does not fit comes with the next. */
@@ -173,6 +181,8 @@ export type DesiredRun = {
   erase: boolean;
   /** How whoever runs it stands to the machine: the agent looks again. */
   trust: TrustLevel;
+  /** The slug of whose it is: rules of the machine's own policy may name it. */
+  tenant?: string | undefined;
   driver: string;
   /** What to run; null where it is to be parked or removed. */
   spec: RunTarget | null;

@@ -32,10 +32,15 @@ export type MachineViews = {
 const page_rows = 50;
 
 type Known = { revision: number; inventory: Inventory | null; drivers: MachineDriver[] };
-type Deps = { store: EinsoraStore; presence: Presence };
+type Deps = {
+  store: EinsoraStore;
+  presence: Presence;
+  /** Made-up machines may take another driver's row of the trust matrix (ADR-0057). */
+  dev?: boolean;
+};
 type Found = { row: MachineWithHolds; known: Known };
 
-export function createMachineViews({ store, presence }: Deps): MachineViews {
+export function createMachineViews({ store, presence, dev = false }: Deps): MachineViews {
   const known = new Map<string, Known>();
 
   async function found(tenant_id: string | null, slices: Slices | null): Promise<Found[]> {
@@ -58,7 +63,7 @@ export function createMachineViews({ store, presence }: Deps): MachineViews {
     const texts = new Map(read.map((row) => [row.id, row.inventory]));
     for (const row of news) {
       const inventory = parseInventory(texts.get(row.id) ?? null);
-      const drivers = driversOf(inventory);
+      const drivers = driversOf(inventory, dev);
       known.set(row.id, { revision: row.inventory_revision, inventory, drivers });
     }
   }
@@ -94,6 +99,7 @@ export function createMachineViews({ store, presence }: Deps): MachineViews {
         last_seen_at: presence.lastHeardAt(row.id) ?? row.hello_at,
         ...amountsOf(row),
         workloads: holders.get(row.id) ?? [],
+        ...guardShown(presence, row.id),
         inventory: row.tenant_id === tenant_id ? inventory : null,
       }));
     },
@@ -120,10 +126,19 @@ function viewOf(
     last_seen_at: presence.lastHeardAt(row.id) ?? row.hello_at,
     accelerators: inventory === null ? [] : healthyAccelerators(inventory),
     drivers,
+    refuses: inventory?.refuses ?? null,
+    guard: presence.guard(row.id),
     ...amountsOf(row),
     reserved: { cpu_millis: 0, memory_bytes: 0, disk_bytes: 0 },
     holders,
   };
+}
+
+function guardShown(presence: Presence, machine_id: string): Pick<Machine, 'guard'> {
+  const said = presence.guard(machine_id);
+  if (said === null) return {};
+  const { level, why, own_why } = said;
+  return { guard: { level, why, own_why } };
 }
 
 function parseInventory(text: string | null): Inventory | null {
@@ -132,7 +147,7 @@ function parseInventory(text: string | null): Inventory | null {
   return parsed.success ? parsed.data : null;
 }
 
-function driversOf(inventory: Inventory | null): MachineDriver[] {
+function driversOf(inventory: Inventory | null, dev: boolean): MachineDriver[] {
   return (inventory?.drivers ?? [])
     .filter((entry) => Object.hasOwn(driverIsolation, entry.driver))
     .map((entry) => ({
@@ -141,7 +156,14 @@ function driversOf(inventory: Inventory | null): MachineDriver[] {
       why: entry.why,
       why_code: entry.why_code,
       kinds: entry.kinds,
+      as: dev ? asOf(entry.driver, entry.as) : null,
     }));
+}
+
+/** Only sim may be as another; what is no driver's name is none. */
+function asOf(driver: string, as: string | undefined): DriverName | null {
+  if (driver !== 'sim' || as === undefined) return null;
+  return Object.hasOwn(driverIsolation, as) ? (as as DriverName) : null;
 }
 
 function amountsOf(row: MachineWithHolds) {

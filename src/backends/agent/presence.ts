@@ -5,6 +5,7 @@
  * Invariants: liveness counts what was received, never an open socket; a machine that was not heard
  * of since this process began is given one lease before it counts as offline.
  */
+import type { GuardReport } from '../../contract/guard.ts';
 import { limits } from '../../contract/limits.ts';
 import type { Stage } from '../../contract/workloads.ts';
 import { type RunKey, runName } from '../../core/run.ts';
@@ -15,6 +16,9 @@ export type Presence = {
   isOnline(machine_id: string): boolean;
   /** Wall-clock time of the last word, or null. */
   lastHeardAt(machine_id: string): number | null;
+  /** What its agent says of its owner's needs; true where that is news for placement. */
+  setGuard(machine_id: string, guard: GuardReport): boolean;
+  guard(machine_id: string): GuardReport | null;
   setStages(run: RunKey, stages: Stage[]): void;
   stages(run: RunKey): Stage[];
   forget(run: RunKey): void;
@@ -26,6 +30,7 @@ export function createPresence(clock: Clock): Presence {
   const began = clock.monotonic();
   const heard = new Map<string, { at: number; monotonic: number }>();
   const stages = new Map<string, Stage[]>();
+  const guards = new Map<string, GuardReport>();
   const watchers = new Set<(run: RunKey, stages: Stage[]) => void>();
   return {
     heard: (machine_id) =>
@@ -35,6 +40,12 @@ export function createPresence(clock: Clock): Presence {
       return clock.monotonic() - last < limits.machine_lease_ms;
     },
     lastHeardAt: (machine_id) => heard.get(machine_id)?.at ?? null,
+    setGuard(machine_id, guard) {
+      const before = guards.get(machine_id);
+      guards.set(machine_id, guard);
+      return guardText(before) !== guardText(guard);
+    },
+    guard: (machine_id) => guards.get(machine_id) ?? null,
     setStages(run, value) {
       const name = runName(run);
       const is_same = areSame(stages.get(name) ?? [], value);
@@ -60,4 +71,11 @@ function areSame(before: readonly Stage[], after: readonly Stage[]): boolean {
       return was !== undefined && names.every((name) => stage[name] === was[name]);
     })
   );
+}
+
+/** Without its moments, which change all the time. */
+function guardText(guard: GuardReport | undefined): string {
+  if (guard === undefined) return '';
+  const { level, why, own_why } = guard;
+  return JSON.stringify([level, why, own_why]);
 }

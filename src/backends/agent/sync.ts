@@ -6,6 +6,7 @@
  * accepted one changes nothing; a newer agent of the same machine ends an older one; a poll that
  * changes nothing writes nothing; one poll per machine is held, a newer one ends it.
  */
+import type { GuardReport } from '../../contract/guard.ts';
 import { limits } from '../../contract/limits.ts';
 import type {
   Hello,
@@ -62,6 +63,8 @@ export type SyncDeps = {
   models?: ModelSync;
   /** What runs use; without it nobody is told. */
   samples?: { take(machine_id: string, mono_ms: number, samples: RunSample[]): Promise<void> };
+  /** What a machine's guard says, with each report; what follows from it is carried out there. */
+  guarded?: (machine_id: string, guard: GuardReport) => Promise<void>;
   /** Adds to a run what only its machine is told; without it nothing is. */
   withSecrets?: WithSecrets;
 };
@@ -168,6 +171,7 @@ async function sync(
     wakeAll(session.look);
   }
   await noteSleep(context, machine_id, session, report);
+  if (report.guard !== undefined) await noteGuard(context, machine_id, report.guard);
   if (report.samples !== undefined && report.mono_ms !== undefined) {
     await context.samples?.take(machine_id, report.mono_ms, report.samples);
   }
@@ -175,6 +179,13 @@ async function sync(
     context.generations.change();
   }
   return holdUntilChanged(context, machine_id, session, report.have_generation, signal);
+}
+
+/** In memory, as liveness is: the next report says it again. */
+async function noteGuard(context: Context, machine_id: string, guard: GuardReport): Promise<void> {
+  const is_news = context.presence.setGuard(machine_id, guard);
+  await context.guarded?.(machine_id, guard);
+  if (is_news) context.changed();
 }
 
 async function lookAnew(context: Context, machine_id: string): Promise<boolean> {
