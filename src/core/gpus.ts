@@ -136,15 +136,23 @@ const sold_gib = [
   ...[256, 288],
 ];
 
+/** What a driver tells of a GPU's memory, at least, as a share of that under which it is sold. */
+export const told_share = 0.9;
+
 /** The class of a whole GPU, such as `l40s-48gb`; null where its model or memory is not known. */
 export function gpuClassName(model: string, memory_bytes: number): string | null {
   const gib = memory_bytes / 2 ** 30;
-  const sold = sold_gib.find((size) => gib >= size * 0.9 && gib <= size * 1.01);
-  const name = model
+  const sold = sold_gib.find((size) => gib >= size * told_share && gib <= size * 1.01);
+  const name = gpuModelName(model);
+  return name === '' || sold === undefined ? null : `${name}-${sold}gb`;
+}
+
+/** The model as classes name it: `NVIDIA GeForce RTX 4090` is `rtx-4090`. */
+export function gpuModelName(model: string): string {
+  return model
     .toLowerCase()
     .replace(/\b(nvidia|geforce|tesla|quadro|graphics|laptop gpu|generation)\b/g, ' ')
     .replace(/\b\d+ ?gb\b|\bhbm\w*\b|\b(sxm\d?|pcie)\b/g, ' ')
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^-+|-+$/g, '');
-  return name === '' || sold === undefined ? null : `${name}-${sold}gb`;
 }

@@ -8,9 +8,13 @@
 import { accessReasons } from './reasons/access.ts';
 import { accountReasons } from './reasons/accounts.ts';
 import { containerReasons } from './reasons/containers.ts';
+import { deviceReasons } from './reasons/devices.ts';
+import { fallbackReasons } from './reasons/fallback.ts';
+import { guardReasons } from './reasons/guard.ts';
 import { idleReasons } from './reasons/idle.ts';
 import { machineReasons } from './reasons/machines.ts';
 import { modelReasons } from './reasons/models.ts';
+import { replicaReasons } from './reasons/replicas.ts';
 import { runReasons } from './reasons/runs.ts';
 import { secretReasons } from './reasons/secrets.ts';
 import { startReasons } from './reasons/start.ts';
@@ -199,9 +203,13 @@ export const reasons = {
   ...accessReasons,
   ...accountReasons,
   ...containerReasons,
+  ...deviceReasons,
+  ...fallbackReasons,
+  ...guardReasons,
   ...idleReasons,
   ...machineReasons,
   ...modelReasons,
+  ...replicaReasons,
   ...runReasons,
   ...secretReasons,
   ...startReasons,

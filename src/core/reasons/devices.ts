@@ -1,0 +1,34 @@
+/**
+ * Codes of GPUs that a workload asks for: a part of the one table in ../reasons.ts. What a GPU's own
+ * state means is in machines.ts.
+ */
+import type { Reason } from '../reasons.ts';
+
+export const deviceReasons = {
+  too_few_gpus: {
+    status: 409,
+    sentence: '{machine} has {count} usable GPUs ({has}), fewer than the {asked} asked for.',
+    fix: 'ask for fewer: --gpus',
+  },
+  gpus_too_small: {
+    status: 409,
+    sentence: '{machine} has GPUs that are too small ({has}): {asked} asked for.',
+    fix: 'ask for a smaller class: bin/einsora catalog',
+  },
+  gpus_of_other_model: {
+    status: 409,
+    sentence: '{machine} has other GPUs ({has}): {asked} asked for.',
+    fix: 'any will do: --class nvidia-any',
+  },
+  gpus_only_together: {
+    status: 409,
+    sentence: '{machine} hands out all of its {count} GPUs or none (WSL2): {asked} asked for.',
+    fix: 'ask for all of them: --gpus {count}',
+  },
+  gpus_busy: {
+    status: 409,
+    sentence:
+      '{machine} has {free} free of its {suited} GPUs that would do, {asked} asked for; {holders} hold the rest.',
+    fix: 'bin/einsora ls',
+  },
+} as const satisfies Record<string, Reason>;
