@@ -8,9 +8,8 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { EinsoraError } from '../contract/errors.ts';
 import { sentenceOf } from '../core/reasons.ts';
-import { type RunKey, runName } from '../core/run.ts';
+import type { RunKey } from '../core/run.ts';
 import { createBwrapFinder } from '../drivers/bwrap.ts';
 import type { Driver, DriverProbe } from '../drivers/driver.ts';
 import { createNativeDriver } from '../drivers/native/native.ts';
@@ -20,7 +19,6 @@ import type { Clock } from '../lib/clock.ts';
 import { exec } from '../lib/exec.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
-import type { ExecAsk } from '../lib/session.ts';
 import type { Sources } from '../models/source-plan.ts';
 import { createJupyter } from '../runtimes/jupyter.ts';
 import { createLlamaCpp } from '../runtimes/llama-cpp.ts';
@@ -130,7 +128,9 @@ export function startLocalAgent(options: LocalAgentOptions) {
     await agent.stop();
     await docker.stop();
   }
-  return { agent: { ...agent, stop }, backend: localBackend(machine_id, journal, here) };
+  const driverOf = (asked: string, run: RunKey): Driver | undefined =>
+    asked === machine_id ? here.get(journal.read(run)?.driver ?? '') : undefined;
+  return { agent: { ...agent, stop }, driverOf };
 }
 
 function openDrivers(
@@ -163,30 +163,6 @@ async function probeOf(driver: Driver): Promise<DriverProbe> {
       findings: [{ check: driver.name, status: 'missing', message, fix: 'bin/einsora doctor' }],
     };
   }
-}
-
-/** Streams and output of this machine's runs, straight from its drivers. */
-function localBackend(
-  machine_id: string,
-  journal: ReturnType<typeof openJournal>,
-  here: Map<string, Driver>,
-) {
-  const driverOf = (asked: string, run: RunKey): Driver => {
-    const driver = asked === machine_id ? here.get(journal.read(run)?.driver ?? '') : undefined;
-    if (driver === undefined) throw new EinsoraError('not_found', { what: `run ${runName(run)}` });
-    return driver;
-  };
-  return {
-    dial: async (machine: string, run: RunKey, port_name: string) =>
-      driverOf(machine, run).dial(run, port_name),
-    logs: async (machine: string, run: RunKey, offset: number, limit: number) =>
-      driverOf(machine, run).logs(run, offset, limit),
-    exec: async (machine: string, run: RunKey, ask: ExecAsk, signal: AbortSignal) =>
-      driverOf(machine, run).exec(run, ask, signal),
-    files: async (machine: string, run: RunKey) => driverOf(machine, run).files(run),
-    connect: async (machine: string, run: RunKey, tcp_port: number) =>
-      driverOf(machine, run).connect(run, tcp_port),
-  };
 }
 
 function bootId(): string {

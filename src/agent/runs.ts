@@ -224,8 +224,11 @@ function withoutEnv(spec: RunTarget): RunTarget {
 function refusalOf({ drivers }: Context, desired: DesiredRun): ReasonCode | null {
   const driver = drivers.get(desired.driver);
   if (driver === undefined) return 'driver_missing';
-  // With whom the machine is shared is the control plane's to know: here, at most with everybody.
-  return mayRun(desired.trust, driver.name, 'community') ? null : 'isolation_not_allowed';
+  // Who owns it and with whom it is shared is the control plane's to know; how well its driver
+  // keeps a workload apart is this agent's own.
+  const { trust, sharing } = desired;
+  const may = mayRun(trust, driver.name, sharing, driver.as);
+  return may ? null : 'isolation_not_allowed';
 }
 
 function endedFor(reason: ReasonCode, details: RunEnd['details'] = {}): RunEnd {

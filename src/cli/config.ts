@@ -30,6 +30,8 @@ export type Config = {
   database_url: Secret | null;
   /** Where the Docker Engine listens, as the docker command would read it; null for the usual. */
   docker_host: string | null;
+  /** EINSORA_DEV: machines may be made up. */
+  dev: boolean;
   log_level: string;
   /** How long completion waits for names. */
   completion_ms: number;
@@ -65,6 +67,7 @@ export function loadConfig(
     cache_dir: cache_dir === null ? join(data_dir, 'cache') : resolve(cache_dir),
     database_url: database_url === null ? null : new Secret(database_url),
     docker_host: nonEmpty(env.DOCKER_HOST),
+    dev: ['1', 'true', 'yes'].includes(env.EINSORA_DEV?.toLowerCase() ?? ''),
     log_level: log_levels.includes(log_level) ? log_level : 'info',
     completion_ms: Math.min(10_000, Number(nonEmpty(env.EINSORA_COMPLETION_MS) ?? 150) || 150),
     color: nonEmpty(env.NO_COLOR) === null && env.TERM !== 'dumb',

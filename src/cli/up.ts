@@ -27,6 +27,7 @@ export type UpOptions = {
   offerMemory?: number;
   allowLan?: boolean;
   dev?: boolean;
+  simMachines?: string;
   newDeploymentKey?: boolean;
 };
 
@@ -37,7 +38,12 @@ export async function up(
   config: Config,
   io: Io = processIo(),
 ): Promise<number> {
+  const dev = options.dev === true || config.dev;
+  if (options.simMachines !== undefined && !dev) {
+    throw usageError('--sim-machines makes machines up: it needs --dev, or EINSORA_DEV=1');
+  }
   const { startSystem } = await import('../controlplane/system.ts');
+  const sim_machines = await simMachinesOf(options);
   const { data_dir } = config;
   keepToOneself(data_dir);
   const log_path = join(data_dir, 'einsora.log');
@@ -54,7 +60,7 @@ export async function up(
     allow_lan: options.allowLan === true,
     docker_host: config.docker_host,
     env: packageEnv(),
-    dev: options.dev === true,
+    ...{ dev, sim_machines },
     new_deployment_key: options.newDeploymentKey === true,
     sources: sourcesOf(),
     clock: systemClock,
@@ -81,6 +87,7 @@ export async function up(
   for (const copy of copiesIn(data_dir).filter((name) => !kept.includes(name))) {
     say(`  upgraded  the store; as it was before: ${copy}`);
   }
+  if (dev) say(madeUp(sim_machines.length));
   if (!system.ipv6) say('  note      this machine has no IPv6; only 127.0.0.1 is served');
   const opened = options.open && (await io.openPage(link, data_dir));
   const keepPage = opened ? systemClock.after(page_file_ms, () => forgetPage(data_dir)) : () => {};
@@ -107,6 +114,18 @@ export async function up(
 function copiesIn(data_dir: string): string[] {
   const names = readdirSync(data_dir).filter((name) => /^einsora\..+\.before-\d+$/.test(name));
   return names.map((name) => join(data_dir, name));
+}
+
+async function simMachinesOf({ simMachines }: UpOptions) {
+  if (simMachines === undefined) return [];
+  const { readSimMachines } = await import('../controlplane/sim-machines.ts');
+  return readSimMachines(simMachines);
+}
+
+/** Said at each start: what is made up must not be taken for a machine. */
+function madeUp(count: number): string {
+  const machines = count === 1 ? '1 machine is' : `${count} machines are`;
+  return `  dev mode  ${machines} made up (sim): what is placed there only pretends to run`;
 }
 
 function sourcesOf() {

@@ -7,7 +7,7 @@
  */
 import { z } from 'zod';
 import { guardWhys } from '../core/guard.ts';
-import type { TrustLevel } from '../core/trust.ts';
+import type { Sharing, TrustLevel } from '../core/trust.ts';
 import type { EnvValue } from '../core/workload.ts';
 import { guardReportSchema } from './guard.ts';
 import { limits } from './limits.ts';
@@ -181,6 +181,8 @@ export type DesiredRun = {
   erase: boolean;
   /** How whoever runs it stands to the machine: the agent looks again. */
   trust: TrustLevel;
+  /** With whom the machine is shared, for that look. */
+  sharing: Sharing;
   /** The slug of whose it is: rules of the machine's own policy may name it. */
   tenant?: string | undefined;
   driver: string;

@@ -12,6 +12,7 @@ import { createPresence } from '../backends/agent/presence.ts';
 import { createRunSecrets } from '../backends/agent/run-secrets.ts';
 import { createSync } from '../backends/agent/sync.ts';
 import { EinsoraError } from '../contract/errors.ts';
+import type { SimMachine } from '../contract/sim-machines.ts';
 import { makeId } from '../core/ids.ts';
 import type { Clock } from '../lib/clock.ts';
 import { readIfThere, writeDurably } from '../lib/files.ts';
@@ -20,6 +21,7 @@ import type { Random } from '../lib/random.ts';
 import type { Secret } from '../lib/secret.ts';
 import { readIdentity } from '../store/accounts.ts';
 import { lockFolder } from '../store/sqlite.ts';
+import { findTenant } from '../store/tenants.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { listRunningNames } from '../store/workloads.ts';
 import { startAccounting } from './accounting.ts';
@@ -45,6 +47,7 @@ import { createRunKeys } from './run-keys.ts';
 import { createRunTokens } from './run-tokens.ts';
 import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
+import { addSimMachines } from './sim-machines.ts';
 import { storeRefusal } from './store-refusal.ts';
 import { openUse } from './use.ts';
 import { type Counted, countWrites } from './written.ts';
@@ -63,8 +66,10 @@ export type SystemOptions = {
   docker_host?: string | null;
   /** For package clients. */
   env: Record<string, string>;
-  /** Allows the sim driver in place of real ones. */
+  /** Made-up machines may take another driver's row of the trust matrix (ADR-0057). */
   dev: boolean;
+  /** Machines that are only made up; nothing outside dev mode. */
+  sim_machines?: readonly SimMachine[];
   /** The key is lost: forgets every secret, and starts with a new one. */
   new_deployment_key?: boolean;
   /** The model hub, and origins that the operator vouches for (ADR-0033). */
@@ -162,6 +167,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const sync = createSync({
     ...{ store, clock, random, log, presence, models: models.modelSync },
     samples: use.samples,
+    dev: options.dev,
     written: changes.written,
     changed: () => controller.wake(),
     withSecrets: createRunSecrets({
@@ -170,7 +176,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     }),
   });
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
-  const machines = createMachineViews({ store, presence });
+  const machines = createMachineViews({ store, presence, dev: options.dev });
   const queue = createQueueView();
   const revocations = createRevocations(clock);
   const live = createLive({ store, changes, presence, revocations, clock, log });
@@ -182,7 +188,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   });
   const port = () => listening?.port ?? options.port;
   const { sources } = models;
-  const local = await startHere(options, { machine_id: identity.machine_id, sync, sources, port });
+  const local = await startHere(options, { identity, store, sync, sources, port });
   const { gateway, api, access } = openFaces({
     ...{ store, clock, random, log, data_dir, changes, presence, machines, queue, live, use },
     ...{ proofs, secrets, activity, revocations, ...models, fileBytes, host_key },
@@ -215,23 +221,56 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
 }
 
 type Here = {
-  machine_id: string;
+  identity: Identity;
+  store: EinsoraStore;
   sync: ReturnType<typeof createSync>;
   sources: ReturnType<typeof openModels>['sources'];
   port(): number;
 };
 
-/** The one place outside the command line that starts an agent: Solo's own machine (ADR-0016). */
-async function startHere(options: SystemOptions, { machine_id, sync, sources, port }: Here) {
+/** The one place outside the command line that starts agents: Solo's own machine (ADR-0016). */
+async function startHere(options: SystemOptions, here: Here) {
   const { startLocalAgent } = await import('../agent/local-agent.ts');
-  const transport: Transport = {
+  const { createRunBackend } = await import('../agent/run-backend.ts');
+  const { machine_id } = here.identity;
+  const local = startLocalAgent({
+    ...{ ...options, sources: here.sources, machine_id, gateway_port: here.port },
+    transport: transportTo(here.sync, machine_id),
+    allow_lan: options.allow_lan === true,
+  });
+  const sims = await startSims(options, here);
+  const backend = createRunBackend(
+    (machine, run) => local.driverOf(machine, run) ?? sims.get(machine)?.driver,
+  );
+  async function stop(): Promise<void> {
+    await Promise.all([local.agent, ...[...sims.values()].map(({ agent }) => agent)].map(end));
+  }
+  return { agent: { ...local.agent, stop }, backend };
+}
+
+const end = (agent: Agent): Promise<void> => agent.stop();
+
+/** Agents of machines that are made up, by the ids of those: in dev mode, and in no other. */
+async function startSims(options: SystemOptions, { identity, store, sync }: Here) {
+  const { sim_machines = [], dev, clock, random, log, data_dir } = options;
+  if (!dev || sim_machines.length === 0) return new Map<string, never>();
+  const { startSimAgent } = await import('../agent/sim-agent.ts');
+  const own = await store.read(findTenant, { tenant: identity.tenant_id });
+  const parts = { store, clock, random, data_dir, owner: own?.slug ?? '' };
+  const placed = await addSimMachines(parts, sim_machines);
+  return new Map(
+    placed.map((one) => {
+      const transport = transportTo(sync, one.machine_id);
+      return [one.machine_id, startSimAgent({ ...one, transport, clock, random, log })];
+    }),
+  );
+}
+
+function transportTo(sync: ReturnType<typeof createSync>, machine_id: string): Transport {
+  return {
     hello: (words) => sync.hello(machine_id, words, true),
     sync: (report, signal) => sync.sync(machine_id, report, signal),
   };
-  return startLocalAgent({
-    ...{ ...options, sources, machine_id, transport, gateway_port: port },
-    allow_lan: options.allow_lan === true,
-  });
 }
 
 /** What goes on by itself beside the requests. */

@@ -20,6 +20,7 @@ const anyRow: fc.Arbitrary<DesiredSource> = fc.record({
   replica: fc.nat(3),
   run_epoch: fc.integer({ min: 1, max: 99 }),
   driver: fc.constantFrom('linux-native', 'sim'),
+  driver_as: fc.constantFrom(null, 'libvirt'),
   wanted: fc.constantFrom('run', 'park', 'remove'),
   intent: fc.constantFrom('running', 'stopped', 'deleted'),
   proven_at: fc.option(fc.nat(), { nil: null }),
@@ -34,6 +35,7 @@ const anyRow: fc.Arbitrary<DesiredSource> = fc.record({
   tenant_id: fc.constantFrom('ada', 'bob'),
   owner_tenant_id: fc.constantFrom('ada', 'bob'),
   sharing: fc.constantFrom('private', 'invite-only', 'community'),
+  is_guest: fc.constantFrom(0, 1),
 });
 
 function always(check: (rows: DesiredSource[]) => void): void {

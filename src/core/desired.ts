@@ -16,6 +16,8 @@ export type DesiredSource = {
   replica: number;
   run_epoch: number;
   driver: DriverName;
+  /** Whose row of the trust matrix it took, of a made-up machine. */
+  driver_as: DriverName | null;
   wanted: 'run' | 'park' | 'remove';
   /** Of the workload: what it keeps goes only where it is to be deleted. */
   intent: 'running' | 'stopped' | 'deleted';
@@ -28,20 +30,25 @@ export type DesiredSource = {
   tenant_id: string;
   owner_tenant_id: string;
   sharing: Sharing;
+  /** 1 where the workload's tenant is invited to the machine. */
+  is_guest: number;
 };
 
-export function desiredRuns(rows: readonly DesiredSource[]): DesiredRun[] {
+/** `dev`: made-up machines may take another driver's row of the trust matrix. */
+export function desiredRuns(rows: readonly DesiredSource[], dev = false): DesiredRun[] {
   return rows.map((row) => {
     const { workload_id, replica, run_epoch, driver } = row;
-    const { owner_tenant_id } = row;
-    const trust = trustLevel(row.tenant_id, { owner_tenant_id, invited_tenant_ids: [] });
-    const is_over = row.ended_at !== null || !mayRun(trust, driver, row.sharing);
+    const { owner_tenant_id, sharing } = row;
+    const invited_tenant_ids = row.is_guest === 1 ? [row.tenant_id] : [];
+    const trust = trustLevel(row.tenant_id, { owner_tenant_id, invited_tenant_ids });
+    const may = mayRun(trust, driver, sharing, dev ? row.driver_as : null);
+    const is_over = row.ended_at !== null || !may;
     const action = row.wanted === 'run' && is_over ? 'park' : row.wanted;
     const begun = row.proven_at !== null;
     const spec = specOf(row, action);
     const over = row.ended_at !== null;
     const erase = action === 'remove' && row.intent === 'deleted' && keepsSomething(row);
-    const facts = { action, begun, over, erase, trust, driver };
+    const facts = { action, begun, over, erase, trust, sharing, driver };
     return { workload_id, replica, run_epoch, ...facts, spec, secrets: null };
   });
 }

@@ -29,11 +29,34 @@ export function trustLevel(
 }
 
 /**
+ * Whose row of the matrix a driver takes. `as` is what a made-up machine says to be, which counts
+ * in dev mode alone: whoever reads it there, and nobody else, passes it on.
+ */
+export function rowOf(driver: DriverName, as?: DriverName | null): DriverName {
+  return driver === 'sim' ? (as ?? 'sim') : driver;
+}
+
+export function isolationOf(driver: DriverName, as?: DriverName | null): Isolation {
+  return driverIsolation[rowOf(driver, as)];
+}
+
+/**
  * The trust matrix: may a workload of this trust level run by this driver on a machine so shared?
  */
-export function mayRun(trust: TrustLevel, driver: DriverName, sharing: Sharing): boolean {
+export function mayRun(
+  trust: TrustLevel,
+  driver: DriverName,
+  sharing: Sharing,
+  as?: DriverName | null,
+): boolean {
   if (trust === 'owner') return true;
-  if (driver === 'sim' || driverIsolation[driver] === 'weak') return false;
+  if (isolationOf(driver, as) === 'weak') return false;
+  return sharedWith(trust, sharing);
+}
+
+/** Whether a machine so shared is lent to this level at all; its owner needs no sharing. */
+function sharedWith(trust: TrustLevel, sharing: Sharing): boolean {
+  if (trust === 'owner') return true;
   if (trust === 'invited') return sharing !== 'private';
   return sharing === 'community';
 }
@@ -43,9 +66,7 @@ export function mayRun(trust: TrustLevel, driver: DriverName, sharing: Sharing):
  * others: no list, plan or reason names or counts it.
  */
 export function maySee(trust: TrustLevel, machine: { sharing: Sharing }): boolean {
-  if (trust === 'owner') return true;
-  if (trust === 'invited') return machine.sharing !== 'private';
-  return machine.sharing === 'community';
+  return sharedWith(trust, machine.sharing);
 }
 
 /** What the machine's host can see of a workload, in one honest sentence. */

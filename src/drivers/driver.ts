@@ -108,6 +108,8 @@ export const no_stats: RunStats = {
 
 export type Driver = {
   readonly name: DriverName;
+  /** Of sim alone: whose row of the trust matrix it takes (ADR-0057). */
+  readonly as?: DriverName | null;
   probe(): Promise<DriverProbe>;
   /**
    * Brings an image where it is not here yet, and resolves with what was found, for people (a

@@ -8,6 +8,7 @@
 import { join } from 'node:path';
 import { type ReasonCode, sentenceOf } from '../core/reasons.ts';
 import { parseRunName, type RunExit, type RunKey, runName } from '../core/run.ts';
+import type { DriverName } from '../core/trust.ts';
 import type { Clock } from '../lib/clock.ts';
 import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
 import { fraction, type Random } from '../lib/random.ts';
@@ -41,6 +42,8 @@ export type SimOptions = {
   clock: Clock;
   random: Random;
   script?: (run: RunKey) => SimPlan;
+  /** Whose row of the trust matrix it takes, in dev mode; left out: its own. */
+  as?: DriverName | null;
 };
 
 type SimRun = {
@@ -71,6 +74,7 @@ export function createSimDriver(options: SimOptions): Driver {
   const { besideOf, over } = createBeside(clock);
   return {
     name: 'sim',
+    as: options.as ?? null,
     probe: async () => ({
       driver: 'sim',
       ready: true,

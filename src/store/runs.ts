@@ -11,6 +11,8 @@ export type RunRow = Row & {
   run_epoch: number;
   machine_id: string;
   driver: DriverName;
+  /** Of a made-up machine: whose row of the trust matrix the driver took (ADR-0057). */
+  driver_as: DriverName | null;
   isolation: 'strong' | 'weak';
   placed_class: string;
   wanted: 'run' | 'park' | 'remove';
@@ -23,6 +25,10 @@ export type RunRow = Row & {
   exit: string | null;
   removed_at: number | null;
   created_at: number;
+  /** Another run of the same replica follows it: this one says nothing of its workload any more. */
+  superseded_at: number | null;
+  /** What it stands in for, as JSON; empty where it was placed as asked (core/fallback.ts). */
+  fallback: string;
   /** Programs of it that were ended for lack of memory, as far as was noted. */
   oom_kills: number;
 };
@@ -41,12 +47,15 @@ export type DesiredRow = RunRow & {
   tenant_id: string;
   owner_tenant_id: string;
   sharing: Sharing;
+  is_guest: number;
 };
 
 /** Every run of a machine that is not yet gone without a trace, with what it is for. */
 export const runsOfMachine: Query<{ machine_id: string }, DesiredRow[]> = (sql, args) =>
   sql.all<DesiredRow>(
-    `select r.*, w.name, w.spec, w.intent, w.tenant_id, m.tenant_id as owner_tenant_id, m.sharing
+    `select r.*, w.name, w.spec, w.intent, w.tenant_id, m.tenant_id as owner_tenant_id, m.sharing,
+       (select cast(count(*) as bigint) from machine_guests g
+        where g.machine_id = m.id and g.tenant_id = w.tenant_id) as is_guest
      from runs r join workloads w on w.id = r.workload_id join machines m on m.id = r.machine_id
      where r.machine_id = $1 and r.removed_at is null
      order by r.workload_id, r.replica, r.run_epoch`,

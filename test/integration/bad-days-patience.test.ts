@@ -107,7 +107,7 @@ async function withRun(
   const engine = { image_id: null, accelerator: null };
   const spec = { kind: 'endpoint' as const, name: 'known', model, ...sizes, ...engine };
   const none = { begun: false, over: false, erase: false, secrets: null };
-  const standing = { ...none, trust: 'owner' as const };
+  const standing = { ...none, trust: 'owner' as const, sharing: 'private' as const };
   const desired = { ...run, ...standing, action: 'run' as const, driver: driver.name, spec };
   const local = () => runs.locals().find((one) => runName(one.run) === runName(run));
   try {

@@ -132,6 +132,6 @@ export function desire(run: RunKey, action: DesiredRun['action'] = 'run'): Desir
   const spec = { kind: 'endpoint' as const, name: 'chat', model: 'known-answer', ...engine };
   const sizes = { context_length: null, parallel: null, cpu_millis: 1000, memory_bytes: 2 ** 30 };
   const none = { begun: false, over: false, erase: false, secrets: null };
-  const facts = { ...none, trust: 'owner' as const, driver: 'sim' };
+  const facts = { ...none, trust: 'owner' as const, sharing: 'private' as const, driver: 'sim' };
   return { ...run, action, ...facts, spec: action === 'run' ? { ...spec, ...sizes } : null };
 }

@@ -208,6 +208,8 @@ export type RigOptions = {
   backend?: ApiDeps['backend'];
   /** Where models come from. */
   places?: Places;
+  /** Made-up machines may take another driver's row of the trust matrix. */
+  dev?: boolean;
 };
 
 export async function createRig(options: RigOptions = {}): Promise<Rig> {
@@ -235,8 +237,9 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     ...{ store: einsora, clock, random, log, presence, models: models.modelSync },
     changed: wakeController,
     samples: { take: async (...told) => use?.samples.take(...told) },
+    dev: options.dev === true,
   });
-  const shown = await rigViews(shared, presence);
+  const shown = await rigViews(shared, presence, options.dev === true);
   const { machines, queue, live } = shown;
   const proofs = createProofs(shared);
   const host_key = openHostKey(folder);
@@ -328,11 +331,11 @@ function counter(): () => number {
 type Shared = { store: EinsoraStore; clock: FakeClock; log: Log };
 
 /** What shows machines, the queue and news, and who is told when a proof ends. */
-async function rigViews({ store, clock, log }: Shared, presence: Presence) {
+async function rigViews({ store, clock, log }: Shared, presence: Presence, dev: boolean) {
   const revocations = createRevocations(clock);
   const changes = await numberChanges(store);
   return {
-    machines: createMachineViews({ store, presence }),
+    machines: createMachineViews({ store, presence, dev }),
     queue: createQueueView(),
     live: createLive({ store, changes, presence, revocations, clock, log }),
     revocations,

@@ -6,7 +6,14 @@ import { Secret } from '../../lib/secret.ts';
 import { createRunSecrets } from './run-secrets.ts';
 
 const run = { workload_id: 'a'.repeat(26), replica: 0, run_epoch: 1 };
-const facts = { begun: false, over: false, erase: false, trust: 'owner' as const, driver: 'sim' };
+const facts = {
+  begun: false,
+  over: false,
+  erase: false,
+  trust: 'owner' as const,
+  sharing: 'private' as const,
+  driver: 'sim',
+};
 const notebook: DesiredRun = {
   ...{ ...run, action: 'run', ...facts, secrets: null },
   spec: {

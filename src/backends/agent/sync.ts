@@ -67,6 +67,8 @@ export type SyncDeps = {
   guarded?: (machine_id: string, guard: GuardReport) => Promise<void>;
   /** Adds to a run what only its machine is told; without it nothing is. */
   withSecrets?: WithSecrets;
+  /** Made-up machines may take another driver's row of the trust matrix (ADR-0057). */
+  dev?: boolean;
 };
 
 /** What is known of one agent since its hello. */
@@ -157,6 +159,11 @@ async function sync(
   signal: AbortSignal,
 ): Promise<SyncReply> {
   if (!(await isOurs(context, report))) return { outcome: 'hello_again' };
+  // One that was removed is heard no more; its next hello is told so.
+  if ((await context.generations.of(machine_id)) === undefined) {
+    context.sessions.delete(machine_id);
+    return { outcome: 'hello_again' };
+  }
   // From here to the note of its number nothing waits, or a report could be taken twice.
   const session = context.sessions.get(machine_id);
   if (session === undefined) return { outcome: 'hello_again' };
@@ -330,7 +337,7 @@ function withLook(look: Look, reply: SyncReply): SyncReply {
 }
 
 async function answer(
-  { store, generations, models: model_sync, withSecrets }: Context,
+  { store, generations, models: model_sync, withSecrets, dev }: Context,
   machine_id: string,
   generation: number,
   have_generation: number,
@@ -341,7 +348,7 @@ async function answer(
   }
   const found = await store.read(desiredOfMachine, { machine_id });
   if (found === undefined) return { outcome: 'hello_again' };
-  const owned = desiredRuns(found.rows).map((run, index) => ({
+  const owned = desiredRuns(found.rows, dev).map((run, index) => ({
     run,
     tenant_id: found.rows[index]?.tenant_id ?? '',
   }));

@@ -56,6 +56,11 @@ export const startReasons = {
       '{database} cannot be used: {why}. It has to be Postgres 15 or later, in UTF-8, sorting by C.',
     fix: 'createdb --template=template0 --encoding=UTF8 --locale=C einsora',
   },
+  sim_machines_wrong: {
+    status: 400,
+    sentence: 'The made-up machines in {path} cannot be read: {why}.',
+    fix: 'write {"machines": [{"name": "m1"}]}, then: bin/einsora up --dev --sim-machines FILE',
+  },
   port_in_use: {
     status: 409,
     sentence: 'Port {port} on {address} is taken by another program.',

@@ -1,0 +1,189 @@
+/**
+ * A fleet of made-up machines in this process: the whole control plane of the rig, and for each
+ * machine the program's own agent over the driver sim, all on one clock that only moves when told.
+ *
+ * Invariants: no sleeps, no network; the same machines and questions give the same story; `close`
+ * leaves nothing open.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Transport } from '../../src/agent/agent.ts';
+import { createRunBackend } from '../../src/agent/run-backend.ts';
+import { type SimAgent, startSimAgent } from '../../src/agent/sim-agent.ts';
+import type { Role } from '../../src/contract/auth.ts';
+import { type SimMachineText, simMachineSchema } from '../../src/contract/sim-machines.ts';
+import type { Workload } from '../../src/contract/workloads.ts';
+import { addSimMachines, type PlacedSim } from '../../src/controlplane/sim-machines.ts';
+import { type Answer, addUser, ask, createRig, type Rig, select } from './rig.ts';
+
+export type Person = { tenant_id: string; user_id: string; token: string };
+
+export type FleetMachine = SimAgent & {
+  /** What it says of itself; a change is told at its next look (`fleet.look`). */
+  readonly machine: SimAgent['machine'];
+  /** Nothing of it reaches the control plane, or again. */
+  cut(): void;
+  heal(): void;
+  /** Its agent ends, what runs goes on; or begins again. */
+  stopAgent(): Promise<void>;
+  startAgent(): void;
+};
+
+export type Fleet = {
+  rig: Rig;
+  machines: ReadonlyMap<string, FleetMachine>;
+  /** The machine of that name. */
+  machine(name: string): FleetMachine;
+  /** The member of a tenant of that slug; made at the first call, as is the tenant. */
+  person(slug: string, role?: Role): Promise<Person>;
+  /** Asks the API as the member of a tenant; as the operator for `op`. */
+  ask(slug: string, method: string, path: string, body?: unknown): Promise<Answer>;
+  /** Launches, and throws where that is refused. Fields are those of POST /v1/workloads. */
+  launch(slug: string, body: Record<string, unknown>): Promise<Workload>;
+  /** A workload as its tenant sees it now. */
+  show(slug: string, id: string): Promise<Workload>;
+  /** Lets time pass until it is so; throws after two hours of it. */
+  until(isSo: () => boolean | Promise<boolean>, what: string): Promise<void>;
+  /** Until the workload is in that state. */
+  untilState(slug: string, id: string, state: Workload['state']): Promise<Workload>;
+  /** Has every machine look at itself anew. */
+  look(): Promise<void>;
+  advance(ms: number): Promise<void>;
+  close(): Promise<void>;
+};
+
+const operators = 'op';
+const step_ms = 250;
+const until_ms = 2 * 3_600_000;
+
+export async function createFleet(
+  texts: readonly SimMachineText[],
+  options: { use?: boolean } = {},
+): Promise<Fleet> {
+  const folder = mkdtempSync(join(tmpdir(), 'einsora-fleet-'));
+  const machines = new Map<string, FleetMachine>();
+  const byId = new Map<string, FleetMachine>();
+  const backend = createRunBackend((machine_id) => byId.get(machine_id)?.driver);
+  const rig = await createRig({ backend, dev: true });
+  const { store, clock, random, ids } = rig;
+  // The rig's own machine has no agent, and would be one more to wait for.
+  const mine = { text: 'delete from machines where id = $1', params: [ids.machine_id] };
+  await store.transact('write', mine);
+  const [operator] = await select<{ slug: string }>(store, 'select slug from tenants');
+  const people = new Map<string, Person>();
+  people.set(operators, { ...ids, token: rig.token });
+  const placed = await addSimMachines(
+    { store, clock, random, data_dir: folder, owner: operator?.slug ?? '' },
+    texts.map((text) => simMachineSchema.parse(text)),
+  );
+  if (options.use) await rig.startUse();
+  const controller = rig.startController();
+  for (const one of placed) {
+    const machine = startMachine(rig, one);
+    machines.set(one.machine.name, machine);
+    byId.set(one.machine_id, machine);
+  }
+  await Promise.all([...machines.values()].map(({ agent }) => agent.known));
+  controller.wake();
+
+  async function person(slug: string, role: Role = 'member'): Promise<Person> {
+    const known = people.get(slug);
+    if (known !== undefined) return known;
+    const tenant_id = await tenantOf(rig, slug);
+    const { user_id, token } = await addUser(store, random, {
+      tenant_id,
+      name: `of-${slug}`,
+      role,
+    });
+    const made = { tenant_id, user_id, token };
+    people.set(slug, made);
+    return made;
+  }
+  const asked: Fleet['ask'] = async (slug, method, path, body) => {
+    const { token } = await person(slug);
+    return ask(rig, method, path, { token, ...(body === undefined ? {} : { body }) });
+  };
+  const fleet: Fleet = {
+    ...{ rig, machines, person, ask: asked },
+    machine: (name) => found(machines.get(name), `machine ${name}`),
+    async launch(slug, body) {
+      const answer = await asked(slug, 'POST', '/v1/workloads', body);
+      if (answer.status >= 300) throw new Error(`launch: ${answer.status} ${answer.text}`);
+      return answer.body as unknown as Workload;
+    },
+    async show(slug, id) {
+      const answer = await asked(slug, 'GET', `/v1/workloads/${id}`);
+      if (answer.status !== 200) throw new Error(`show: ${answer.status} ${answer.text}`);
+      return answer.body as unknown as Workload;
+    },
+    async until(isSo, what) {
+      for (let waited = 0; waited < until_ms; waited += step_ms) {
+        if (await isSo()) return;
+        await clock.advance(step_ms);
+      }
+      throw new Error(`it never came: ${what}\n${JSON.stringify(rig.lines.slice(-5))}`);
+    },
+    async untilState(slug, id, state) {
+      const isSo = async () => (await fleet.show(slug, id)).state === state;
+      await fleet.until(isSo, `${id} ${state}`);
+      return fleet.show(slug, id);
+    },
+    async look() {
+      const looks = [...byId.keys()].map((id) => rig.sync.lookAnew(id));
+      const done = Promise.all(looks);
+      await clock.advance(step_ms);
+      await done;
+    },
+    advance: (ms) => clock.advance(ms),
+    async close() {
+      await Promise.all([...machines.values()].map((machine) => machine.stopAgent()));
+      await rig.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  return fleet;
+}
+
+function startMachine(rig: Rig, { machine, machine_id, folder }: PlacedSim): FleetMachine {
+  const { clock, random, log } = rig;
+  let link = new AbortController();
+  const over = async <Reply>(question: (end: AbortSignal) => Promise<Reply>): Promise<Reply> => {
+    const { signal } = link;
+    const reply = signal.aborted ? null : await question(signal);
+    // What was on its way when the link was cut is lost with it.
+    if (reply === null || signal.aborted) throw new Error('the link is cut');
+    return reply;
+  };
+  const transport: Transport = {
+    hello: (words) => over(() => rig.sync.hello(machine_id, words, true)),
+    sync: (report, signal) =>
+      over((end) => rig.sync.sync(machine_id, report, AbortSignal.any([signal, end]))),
+  };
+  const start = () => startSimAgent({ machine, machine_id, folder, transport, clock, random, log });
+  const first = start();
+  const one: FleetMachine = {
+    ...first,
+    cut: () => link.abort('the link is cut'),
+    heal() {
+      link = new AbortController();
+    },
+    stopAgent: () => one.agent.stop(),
+    startAgent: () => void Object.assign(one, start()),
+  };
+  return one;
+}
+
+async function tenantOf(rig: Rig, slug: string): Promise<string> {
+  const text = 'select id from tenants where slug = $1';
+  const [known] = await select<{ id: string }>(rig.store, text, [slug]);
+  if (known !== undefined) return known.id;
+  const answer = await ask(rig, 'POST', '/v1/tenants', { body: { slug } });
+  if (answer.status !== 201) throw new Error(`tenant ${slug}: ${answer.status} ${answer.text}`);
+  return answer.body.id as string;
+}
+
+function found<T>(value: T | undefined, what: string): T {
+  if (value === undefined) throw new Error(`there is no ${what}`);
+  return value;
+}
