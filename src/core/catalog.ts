@@ -15,7 +15,11 @@ export type ClassEntry = {
   delivery: 'native' | 'container' | 'passthrough';
   cpu_millis: number;
   memory_bytes: number;
-  /** What a second of it weighs in fair share. */
+  /** Of each GPU, as it is sold: a driver tells up to a tenth less. 0: of any size, or none. */
+  gpu_memory_bytes: number;
+  /** As `gpuModelName` names it; null: any. */
+  gpu_model: string | null;
+  /** What a second of it, with one GPU, weighs in fair share. */
   weight: number;
   /** Where it may be asked for; null for everywhere. */
   regions?: readonly string[] | null;
