@@ -40,6 +40,8 @@ const always_out = [
 export type ForProgram = {
   host: string;
   request_id: string;
+  /** Cookies that are the program's own, as `foreignCookies` leaves them. */
+  cookies: string;
   /** The whole of the Authorization header; null for none. */
   authorization: string | null;
   expects_continue: boolean;
@@ -53,16 +55,14 @@ export type ForProgram = {
 export function headersForProgram(raw: readonly string[], how: ForProgram): string[] {
   const out = ['host', how.host];
   const named = namedByConnection(raw);
-  let cookie = '';
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const name = raw[at] ?? '';
     const value = raw[at + 1] ?? '';
     const key = name.toLowerCase();
-    if (key === 'cookie') cookie = joined(cookie, foreignCookies(value));
     if (never_in.has(key) || named.has(key) || isOurs(key)) continue;
     out.push(name, value);
   }
-  if (cookie !== '') out.push('cookie', cookie);
+  if (how.cookies !== '') out.push('cookie', how.cookies);
   out.push('x-request-id', how.request_id);
   if (how.authorization !== null) out.push('authorization', how.authorization);
   if (how.expects_continue) out.push('expect', '100-continue');
@@ -114,16 +114,14 @@ export function cookieValues(header: string | undefined, name: string): string[]
   return values;
 }
 
-function foreignCookies(header: string): string {
+/** Of all that a browser sent: what is not ours. */
+export function foreignCookies(header: string | undefined): string {
+  if (header === undefined) return '';
   const kept = header
     .split(';')
     .map((part) => part.trim())
     .filter((part) => part !== '' && !own_cookie.test(part));
   return kept.join('; ');
-}
-
-function joined(one: string, other: string): string {
-  return one === '' || other === '' ? one + other : `${one}; ${other}`;
 }
 
 const none: ReadonlySet<string> = new Set();

@@ -88,7 +88,10 @@ function sendOn(ask: Relay, state: State, with_body: boolean, may_repeat: boolea
 function openUpstream({ request, agent, headers, failed }: Relay): ClientRequest | null {
   try {
     return httpRequest({
-      ...{ agent, headers, method: request.method, path: request.url },
+      agent,
+      headers,
+      method: request.method,
+      path: request.url,
       maxHeaderSize: limits.site_answer_header_bytes,
     });
   } catch (error) {

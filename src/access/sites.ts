@@ -22,7 +22,7 @@ import type { Secret } from '../lib/secret.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { type Access, type Accesses, createAccesses, type Found, type Proof } from './accesses.ts';
 import { hasBody, refuseSocket, sendError, sendPage, type Target } from './answers.ts';
-import { cookieValues, headersForProgram } from './headers.ts';
+import { cookieValues, foreignCookies, headersForProgram } from './headers.ts';
 import { createOwnPages, homeOf, isOwnPath, type OwnPages, stateError } from './own-pages.ts';
 import { failedPage, type Hop, neededPage, waitPage } from './pages.ts';
 import { relay } from './relay.ts';
@@ -58,11 +58,13 @@ type Context = SitesDeps & {
   /** How each access gets to its run. */
   ways: WeakMap<Access, Way>;
   /** What was let in by which connection, by the text of its cookies. */
-  seen: WeakMap<Socket, { cookie: string; host: string; access: Access }>;
+  seen: WeakMap<Socket, Seen>;
   open_requests: number;
   /** Lines of what strangers ask for. */
   mayLog(): boolean;
 };
+
+type Seen = { cookie: string; host: string; access: Access; programs_cookies: string };
 
 export function createSites(deps: SitesDeps): Sites & { close(): void } {
   const { clock, log } = deps;
@@ -133,7 +135,7 @@ function counted(
  * The usual request, which asks nobody and waits for nothing: of a connection on which the very
  * same cookies opened the very same host before.
  */
-function knownTo(context: Context, request: IncomingMessage, facts: SiteFacts): Access | null {
+function knownTo(context: Context, request: IncomingMessage, facts: SiteFacts): Seen | null {
   const { cookie } = request.headers;
   if (cookie === undefined || isOwnPath(request.url ?? '')) return null;
   const before = context.seen.get(request.socket);
@@ -141,7 +143,7 @@ function knownTo(context: Context, request: IncomingMessage, facts: SiteFacts): 
   if (!isWelcome(request, `http://${facts.host}`)) return null;
   if (context.open_requests >= limits.site_requests_at_once) return null;
   before.access.used_at = context.clock.monotonic();
-  return before.access;
+  return before;
 }
 
 async function serve(context: Context, to: Target, facts: SiteFacts): Promise<void> {
@@ -159,8 +161,10 @@ async function serve(context: Context, to: Target, facts: SiteFacts): Promise<vo
   if (found.is === 'open') {
     const { access } = found;
     const { cookie = '' } = request.headers;
-    context.seen.set(request.socket, { cookie, host: facts.host, access });
-    return carry(context, to, facts, access);
+    const programs_cookies = foreignCookies(cookie);
+    const seen = { cookie, host: facts.host, access, programs_cookies };
+    context.seen.set(request.socket, seen);
+    return carry(context, to, facts, seen);
   }
   if (context.mayLog()) {
     const { workload_id: workload, request_id } = facts;
@@ -185,8 +189,9 @@ function sayWhy(to: Target, facts: SiteFacts, found: Exclude<Found, { is: 'open'
   sendPage(to, error.status, page, { 'retry-after': '2' });
 }
 
-function carry(context: Context, to: Target, facts: SiteFacts, access: Access) {
+function carry(context: Context, to: Target, facts: SiteFacts, seen: Seen) {
   const { request, response } = to;
+  const { access } = seen;
   if (access.is_over) return sendError(to, new EinsoraError('access_needed'));
   if (access.open.size >= limits.site_requests_per_session) {
     return sendError(to, new EinsoraError('too_many_requests'));
@@ -201,12 +206,19 @@ function carry(context: Context, to: Target, facts: SiteFacts, access: Access) {
   context.touched(access.row.workload_id);
   const unused = context.using?.(access.row.workload_id);
   const breakOff = relay({
-    ...{ request, response, agent: way.agent, clock: context.clock },
+    request,
+    response,
+    agent: way.agent,
+    clock: context.clock,
     origin: `http://${facts.host}`,
     expects_continue: facts.expects_continue,
     headers: headersForProgram(request.rawHeaders, {
-      ...{ host: facts.host, request_id: facts.request_id, upgrade: false },
-      ...{ authorization: way.authorization, expects_continue: facts.expects_continue },
+      host: facts.host,
+      request_id: facts.request_id,
+      cookies: seen.programs_cookies,
+      authorization: way.authorization,
+      expects_continue: facts.expects_continue,
+      upgrade: false,
       chunked: coding !== undefined,
     }),
     failed: (error) => tellFailed(context, to, access, error),
@@ -251,6 +263,7 @@ async function shake(context: Context, { request, socket, head, facts }: Handsha
     headers: headersForProgram(request.rawHeaders, {
       ...{ host: facts.host, request_id: facts.request_id, expects_continue: false },
       ...{ authorization: way.authorization, chunked: false, upgrade: true },
+      cookies: foreignCookies(request.headers.cookie),
     }),
     failed(error) {
       const { error: told } = judgeFailure(access, error);

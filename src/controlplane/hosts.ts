@@ -14,9 +14,20 @@ export type JudgedHost =
   | { kind: 'site'; host: string; workload_id: string };
 
 /** Null: a host that is nobody's here. */
-export function judgeHost(request: IncomingMessage, port: number): JudgedHost | null {
-  const raw = onlyHost(request.rawHeaders);
-  if (raw === null || !isOriginForm(request.url ?? '')) return null;
+export type HostJudge = (request: IncomingMessage, port: number) => JudgedHost | null;
+
+/** Remembers the last answer: who asks mostly asks the same host again. */
+export function createHostJudge(): HostJudge {
+  let last: { raw: string; port: number; judged: JudgedHost | null } | null = null;
+  return (request, port) => {
+    const raw = onlyHost(request.rawHeaders);
+    if (raw === null || !isOriginForm(request.url ?? '')) return null;
+    if (last?.raw !== raw || last.port !== port) last = { raw, port, judged: judgeName(raw, port) };
+    return last.judged;
+  };
+}
+
+function judgeName(raw: string, port: number): JudgedHost | null {
   const host = raw.toLowerCase();
   const match = /^([a-z0-9.-]+|\[::1\])(?::(\d{1,5}))?$/.exec(host);
   if (match?.[1] === undefined || !isPort(match[2], port)) return null;

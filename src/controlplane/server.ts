@@ -27,7 +27,7 @@ import type { Random } from '../lib/random.ts';
 import { clientRequestId } from './action.ts';
 import type { Api, RequestFacts } from './api.ts';
 import { hasBody, readBody } from './body.ts';
-import { judgeHost } from './hosts.ts';
+import { createHostJudge } from './hosts.ts';
 import { servePage } from './page.ts';
 import { isHandshake, refuseUpgrade, type Upgrades } from './upgrades.ts';
 
@@ -95,6 +95,7 @@ type Serve = (request: IncomingMessage, response: ServerResponse, facts: Facts) 
 
 function open(deps: ServerDeps, bound: { port: number }, upgraded: Set<Duplex>): Server {
   const answerOwn = ownHost(deps);
+  const judgeHost = createHostJudge();
   const answer = (
     request: IncomingMessage,
     response: ServerResponse,

@@ -16,29 +16,33 @@ const pattern = /^[0-7][0-9a-hjkmnp-tv-z]{25}$/;
 /** Makes an id from wall-clock milliseconds and at least 10 random bytes. */
 export function makeId(now_ms: number, random: Uint8Array): string {
   const at = (index: number) => random[index] ?? 0;
-  const time = Math.max(0, Math.floor(now_ms));
-  const high_time = Math.floor(time / 2 ** 32) & 0xffff;
-  const low_time = time % 2 ** 32;
+  const time = Math.max(0, Math.floor(now_ms)) % 2 ** 48;
   const high = ((at(0) & 3) << 10) | (at(1) << 2) | (at(2) >> 6); // 12 bits beside the version
-  const bytes = [
-    ...[high_time >> 8, high_time & 255],
-    ...[low_time >>> 24, (low_time >>> 16) & 255, (low_time >>> 8) & 255, low_time & 255],
-    ...[0x70 | (high >> 8), high & 255],
-    ...[0x80 | (at(2) & 0x3f), at(3), at(4), at(5), at(6), at(7), at(8), at(9)],
-  ];
-  let out = '';
-  let rest = 0;
-  let rest_bits = 2; // 130 bits are 26 characters: two zeros come first
-  for (const byte of bytes) {
-    rest = (rest << 8) | byte;
-    rest_bits += 8;
-    while (rest_bits >= 5) {
-      rest_bits -= 5;
-      out += alphabet.charAt((rest >> rest_bits) & 31);
-    }
-    rest &= (1 << rest_bits) - 1;
-  }
-  return out;
+  // 130 bits are 26 characters: two zeros come first, then pieces of 25 and of 20 bits.
+  const high_time = Math.floor(time / 2 ** 25);
+  const low_time = time % 2 ** 25;
+  const version = (0x7000 | high) << 4;
+  const variant = 0x80 | (at(2) & 0x3f);
+  return (
+    five(high_time) +
+    five(low_time) +
+    four(version | (variant >> 4)) +
+    four(((variant & 15) << 16) | (at(3) << 8) | at(4)) +
+    four((at(5) << 12) | (at(6) << 4) | (at(7) >> 4)) +
+    four(((at(7) & 15) << 16) | (at(8) << 8) | at(9))
+  );
+}
+
+function five(bits: number): string {
+  return letter(bits >> 20) + four(bits);
+}
+
+function four(bits: number): string {
+  return letter(bits >> 15) + letter(bits >> 10) + letter(bits >> 5) + letter(bits);
+}
+
+function letter(bits: number): string {
+  return alphabet.charAt(bits & 31);
 }
 
 export function isId(text: string): boolean {

@@ -6,7 +6,7 @@
  * (`idle_ms`); once retired, none is kept for a next request; a failed dial is a DialError in the
  * request that asked for it.
  */
-import { Agent, type ClientRequest, type ClientRequestArgs } from 'node:http';
+import { Agent, type ClientRequestArgs } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Clock } from './clock.ts';
 
@@ -23,13 +23,15 @@ type Time = Pick<Clock, 'after' | 'monotonic'>;
 export class DialledAgent extends Agent {
   readonly #dial: () => Promise<Duplex>;
   readonly #clock: Time;
-  /** Since when each is idle. */
-  readonly #idle = new Map<Duplex, number>();
+  /** Since when each that is kept is idle. */
+  readonly #since = new WeakMap<Duplex, number>();
   #cancelLook: (() => void) | null = null;
   #retired = false;
 
   constructor(dial: () => Promise<Duplex>, clock: Time, idle_limit = 16) {
-    super({ keepAlive: true, maxFreeSockets: idle_limit });
+    // A name for TLS, which there is none of: left out, Node works one out for each request.
+    const unnamed = { servername: '' };
+    super({ keepAlive: true, maxFreeSockets: idle_limit, ...unnamed });
     this.#dial = dial;
     this.#clock = clock;
   }
@@ -41,8 +43,7 @@ export class DialledAgent extends Agent {
   }
 
   dropIdle(): void {
-    for (const connection of this.#idle.keys()) connection.destroy();
-    this.#idle.clear();
+    for (const connection of this.#idle()) connection.destroy();
     this.#cancelLook?.();
     this.#cancelLook = null;
   }
@@ -62,7 +63,6 @@ export class DialledAgent extends Agent {
       (connection) => {
         // An error before the request has its own listener must not end the process.
         connection.on('error', () => {});
-        connection.once('close', () => this.#idle.delete(connection));
         settle(null, likeSocket(connection));
       },
       (cause) => settle(new DialError('it could not be dialled', { cause })),
@@ -71,26 +71,25 @@ export class DialledAgent extends Agent {
 
   override keepSocketAlive(connection: Duplex): boolean {
     if (this.#retired) return false;
-    this.#idle.set(connection, this.#clock.monotonic());
+    this.#since.set(connection, this.#clock.monotonic());
     this.#cancelLook ??= this.#clock.after(look_ms, () => this.#look());
     return true;
-  }
-
-  override reuseSocket(connection: Duplex, request: ClientRequest): void {
-    this.#idle.delete(connection);
-    super.reuseSocket(connection, request);
   }
 
   #look(): void {
     // What would be too old by the next look goes now.
     const before = this.#clock.monotonic() - (idle_ms - look_ms);
-    for (const [connection, since] of this.#idle) {
-      if (since > before) continue;
-      this.#idle.delete(connection);
-      connection.destroy();
+    let left = false;
+    for (const connection of this.#idle()) {
+      if ((this.#since.get(connection) ?? 0) > before) left = true;
+      else connection.destroy();
     }
-    const left = this.#idle.size > 0;
     this.#cancelLook = left ? this.#clock.after(look_ms, () => this.#look()) : null;
+  }
+
+  /** Those that Node keeps for a next request. */
+  #idle(): Duplex[] {
+    return Object.values(this.freeSockets).flatMap((kept) => kept ?? []);
   }
 }
 

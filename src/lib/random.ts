@@ -24,7 +24,7 @@ function openSystemRandom(pool_bytes = 4096): Random {
         pool = randomBytes(pool_bytes);
         used = 0;
       }
-      const given = Uint8Array.from(pool.subarray(used, used + count));
+      const given = new Uint8Array(pool.subarray(used, used + count));
       pool.fill(0, used, used + count);
       used += count;
       return given;
