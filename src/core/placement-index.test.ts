@@ -5,7 +5,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Ask } from './ask.ts';
-import { freeOf, place } from './placement.ts';
+import { place } from './placement.ts';
+import { freeOf } from './room.ts';
 import { createPlacementIndex } from './placement-index.ts';
 import type { Amounts, MachineView } from './workload.ts';
 
@@ -69,7 +70,7 @@ test('each choice is what place would choose after those before, and so is each 
           assert.equal(index.reason(group).code, only ?? expected.code);
           continue;
         }
-        index.take(chosen.machine_id, ask);
+        index.take(chosen, ask);
         const machine = plain.find((one) => one.id === chosen.machine_id);
         if (machine !== undefined) add(machine.held, ask);
       }

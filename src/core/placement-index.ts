@@ -7,10 +7,15 @@
  * that was given is changed but by `take` and `reserve`.
  */
 import type { Ask } from './ask.ts';
+import { builtin_catalog, type Catalog } from './catalog.ts';
+import { type DeviceView, devicesToReserve, lackOfDevices } from './devices.ts';
 import { createHeap, type Heap } from './heap.ts';
-import { hasRoom, leftOver, placementOn, refusalDetails, suitable, waitCode } from './placement.ts';
+import { placementOn } from './placement.ts';
 import type { Details, ReasonCode } from './reasons.ts';
+import { hasRoom, leftOver, roomRefusal } from './room.ts';
+import { suitable } from './suitable.ts';
 import { maySee, trustLevel } from './trust.ts';
+import { refusalDetails, waitCode, waitDetails } from './why-not.ts';
 import type { Amounts, MachineDriver, MachineView, Placement } from './workload.ts';
 
 export type WaitReason = { code: ReasonCode; details: Details };
@@ -19,11 +24,13 @@ export type WaitReason = { code: ReasonCode; details: Details };
 export type Group = {
   readonly ask: Ask;
   readonly tenant_id: string;
+  /** Who made them, where they may share a GPU; else empty: it changes nothing. */
+  readonly creator_id: string;
   readonly suited: ReadonlyMap<string, MachineDriver>;
-  /** The one machine that the tenant may know of, where it is the only one. */
+  /** The one machine that it is about: its home, or the only one that the tenant may know of. */
   readonly only: MachineView | null;
-  readonly refusals: ReadonlySet<ReasonCode>;
-  readonly known: number;
+  /** Of the machines that are not suited. */
+  readonly refusals: ReadonlyMap<ReasonCode, number>;
   /** Suited machines that have or had room, best first. */
   readonly best: Heap<Candidate>;
   /** How far of what changed it has seen. */
@@ -32,127 +39,178 @@ export type Group = {
 
 type Candidate = { machine: MachineView; waste: number };
 
+export type Taken = Pick<Placement, 'machine_id' | 'devices'>;
+
 export type PlacementIndex = {
   /** The group of an ask and a tenant; looks at every machine the first time. */
-  group(ask: Ask, tenant_id: string): Group;
-  choose(group: Group): Placement | null;
+  group(ask: Ask, tenant_id: string, creator_id?: string): Group;
+  /** Another machine than `avoid` where there is one with room. */
+  choose(group: Group, avoid?: string | null): Placement | null;
   /** Why `choose` gave nothing. */
   reason(group: Group): WaitReason;
-  /** Counts a placement in. */
-  take(machine_id: string, ask: Amounts): void;
-  /** Keeps room free where the group lacks the least; false where no machine could ever take it. */
-  reserve(group: Group): boolean;
+  /** Counts a placement in, for this creator. */
+  take(placement: Taken, ask: Ask, creator_id?: string): void;
+  /**
+   * Keeps room free where the group lacks the least, for the head of a class that waited so long;
+   * false where no machine could ever take it.
+   */
+  reserve(group: Group, head?: MachineView['reserved_for']): boolean;
 };
 
-export function createPlacementIndex(machines: readonly MachineView[]): PlacementIndex {
+export function createPlacementIndex(
+  machines: readonly MachineView[],
+  catalog: Catalog = builtin_catalog,
+): PlacementIndex {
   const byId = new Map(machines.map((machine) => [machine.id, machine]));
+  const world = { machines, byId, catalog };
   const groups = new Map<string, Map<Ask, Group>>();
   /** Machines that lost room, in order. */
   const changed: MachineView[] = [];
 
   return {
-    group(ask, tenant_id) {
-      let own = groups.get(tenant_id);
+    group(ask, tenant_id, creator_id = '') {
+      const sharer = ask.share_device ? creator_id : '';
+      const whose = sharer === '' ? tenant_id : `${tenant_id} ${sharer}`;
+      let own = groups.get(whose);
       if (own === undefined) {
         own = new Map();
-        groups.set(tenant_id, own);
+        groups.set(whose, own);
       }
       let group = own.get(ask);
       if (group === undefined) {
-        group = lookAt(ask, tenant_id, machines, changed.length);
+        group = lookAt({ ask, tenant_id, creator_id: sharer }, world, changed.length);
         own.set(ask, group);
       }
       return group;
     },
-    choose(group) {
-      const { ask, suited, best } = group;
+    choose(group, avoid = null) {
+      const { ask, suited, best, creator_id } = group;
       for (; group.seen < changed.length; group.seen += 1) {
         const machine = changed[group.seen];
-        if (machine !== undefined && suited.has(machine.id) && hasRoom(ask, machine)) {
-          best.push({ machine, waste: leftOver(machine, ask) });
-        }
+        const entry = machine === undefined ? undefined : suited.get(machine.id);
+        if (machine === undefined || entry === undefined) continue;
+        const by = { driver: entry.driver, creator_id };
+        if (hasRoom(ask, machine, by)) best.push({ machine, waste: leftOver(machine, ask, by) });
       }
-      for (let top = best.peek(); top !== undefined; top = best.peek()) {
-        const driver = suited.get(top.machine.id);
-        const is_fresh = top.waste === leftOver(top.machine, ask);
-        if (is_fresh && driver !== undefined && hasRoom(ask, top.machine)) {
-          return placementOn(top.machine, driver, ask);
-        }
-        best.pop();
+      let avoided: Candidate | null = null;
+      let found: Candidate | null = null;
+      for (let top = best.peek(); top !== undefined && found === null; top = best.peek()) {
+        const is_avoided = top.machine.id === avoid;
+        if (!isFresh(group, top)) best.pop();
+        else if (is_avoided) avoided = best.pop() ?? null;
+        else found = top;
       }
-      return null;
+      if (avoided !== null) best.push(avoided);
+      const machine = (found ?? avoided)?.machine;
+      const entry = machine === undefined ? undefined : suited.get(machine.id);
+      if (machine === undefined || entry === undefined) return null;
+      return placementOn(machine, entry, ask, creator_id, catalog);
     },
-    reason({ ask, tenant_id, only, suited, refusals, known }) {
-      const busy = suited.size > 0 ? new Set([...refusals, 'machine_busy' as const]) : refusals;
-      const [code] = busy;
+    reason({ ask, tenant_id, only, suited, refusals, creator_id }) {
+      if (ask.home_machine_id && only === null) return { code: 'home_removed', details: {} };
+      const all = new Map(refusals);
+      for (const [id, entry] of suited) {
+        const machine = byId.get(id);
+        const code = machine && roomRefusal(ask, machine, { driver: entry.driver, creator_id });
+        if (code) all.set(code, (all.get(code) ?? 0) + 1);
+      }
+      const [code] = all.keys();
       if (only === null || code === undefined) {
-        return { code: waitCode(busy), details: { machines: known } };
+        return { code: waitCode(all), details: waitDetails(all, ask) };
       }
       // Where there is only one machine, its own refusal says more than "no machine matches".
-      return { code, details: refusalDetails(code, ask, tenant_id, only) };
+      return { code, details: refusalDetails(code, ask, tenant_id, only, catalog) };
     },
-    take(machine_id, ask) {
+    take({ machine_id, devices = [] }, ask, creator_id = '') {
       const machine = byId.get(machine_id);
       if (machine === undefined) return;
       add(machine.held, ask);
+      for (const uuid of devices) takeDevice(machine, uuid, ask.share_device ? creator_id : null);
       changed.push(machine);
     },
-    reserve({ ask, suited }) {
+    reserve({ ask, suited }, head) {
       const nearest = leastLacking(ask, suited, byId);
       if (nearest === null) return false;
-      add(nearest.reserved, ask);
-      changed.push(nearest);
+      const { machine, devices } = nearest;
+      add(machine.reserved, ask);
+      if (head !== undefined) machine.reserved_for ??= head;
+      for (const device of devices) device.reserved = true;
+      changed.push(machine);
       return true;
     },
   };
 }
 
+/** Whether it was weighed as the machine is now, and has room. */
+function isFresh({ ask, suited, creator_id }: Group, { machine, waste }: Candidate): boolean {
+  const entry = suited.get(machine.id);
+  if (entry === undefined) return false;
+  const by = { driver: entry.driver, creator_id };
+  return waste === leftOver(machine, ask, by) && hasRoom(ask, machine, by);
+}
+
+type World = {
+  machines: readonly MachineView[];
+  byId: ReadonlyMap<string, MachineView>;
+  catalog: Catalog;
+};
+
 function lookAt(
-  ask: Ask,
-  tenant_id: string,
-  machines: readonly MachineView[],
+  asked: Pick<Group, 'ask' | 'tenant_id' | 'creator_id'>,
+  world: World,
   seen: number,
 ): Group {
+  const { ask, tenant_id, creator_id } = asked;
   const suited = new Map<string, MachineDriver>();
-  const refusals = new Set<ReasonCode>();
+  const refusals = new Map<ReasonCode, number>();
   const best = createHeap<Candidate>((a, b) =>
     a.waste === b.waste ? a.machine.id < b.machine.id : a.waste < b.waste,
   );
   let known = 0;
   let only: MachineView | null = null;
-  for (const machine of machines) {
+  for (const machine of candidates(ask, world)) {
     if (!maySee(trustLevel(tenant_id, machine), machine)) continue;
     known += 1;
     only = known === 1 ? machine : null;
-    const driver = suitable(ask, tenant_id, machine);
+    const driver = suitable(ask, tenant_id, machine, world.catalog);
     if (typeof driver === 'string') {
-      refusals.add(driver);
+      refusals.set(driver, (refusals.get(driver) ?? 0) + 1);
       continue;
     }
     suited.set(machine.id, driver);
-    if (hasRoom(ask, machine)) best.push({ machine, waste: leftOver(machine, ask) });
+    const by = { driver: driver.driver, creator_id };
+    if (hasRoom(ask, machine, by)) best.push({ machine, waste: leftOver(machine, ask, by) });
   }
-  return { ask, tenant_id, suited, only, refusals, known, best, seen };
+  return { ...asked, suited, only, refusals, best, seen };
+}
+
+/** What has a home runs there or nowhere. */
+function candidates({ home_machine_id: home }: Ask, world: World): readonly MachineView[] {
+  if (!home) return world.machines;
+  const machine = world.byId.get(home);
+  return machine === undefined ? [] : [machine];
 }
 
 /** The machine where the least of what is asked is missing now, as a share of that. */
 function leastLacking(
-  ask: Amounts,
+  ask: Ask,
   suited: ReadonlyMap<string, MachineDriver>,
   byId: ReadonlyMap<string, MachineView>,
-): MachineView | null {
-  let nearest: { machine: MachineView; lack: number } | null = null;
-  for (const id of suited.keys()) {
+): { machine: MachineView; devices: DeviceView[] } | null {
+  let nearest: { machine: MachineView; devices: DeviceView[]; lack: number } | null = null;
+  for (const [id, { driver }] of suited) {
     const machine = byId.get(id);
     if (machine === undefined || !couldReserve(ask, machine)) continue;
-    const lack = lackOf(ask, machine);
+    const devices = devicesToReserve(ask, driver, machine.devices ?? []);
+    if (devices === null) continue;
+    const lack = lackOf(ask, machine) + lackOfDevices(ask, driver, machine.devices ?? []);
     const is_nearer =
       nearest === null ||
       lack < nearest.lack ||
       (lack === nearest.lack && machine.id < nearest.machine.id);
-    if (is_nearer) nearest = { machine, lack };
+    if (is_nearer) nearest = { machine, devices, lack };
   }
-  return nearest?.machine ?? null;
+  return nearest;
 }
 
 /** A machine that is empty but for what is reserved already must be able to take it. */
@@ -167,6 +225,11 @@ function lackOf(ask: Amounts, { offered, held, reserved }: MachineView): number 
       ? 0
       : Math.max(0, ask[name] + held[name] + reserved[name] - offered[name]) / ask[name];
   return lack('cpu_millis') + lack('memory_bytes') + lack('disk_bytes');
+}
+
+function takeDevice({ devices = [] }: MachineView, uuid: string, sharer: string | null): void {
+  const device = devices.find((one) => one.uuid === uuid);
+  if (device !== undefined) device.held = { sharer, count: (device.held?.count ?? 0) + 1 };
 }
 
 function add(sum: Amounts, more: Amounts): void {

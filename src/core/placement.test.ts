@@ -4,8 +4,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { freeOf, place, sizeName } from './placement.ts';
+import { place, sizeName } from './placement.ts';
 import { sentenceOf } from './reasons.ts';
+import { freeOf } from './room.ts';
 import { type DriverName, driverIsolation, mayRun, maySee, trustLevel } from './trust.ts';
 import { type Amounts, type MachineView, no_extras, type WorkloadSpec } from './workload.ts';
 

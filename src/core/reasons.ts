@@ -15,6 +15,8 @@ import { idleReasons } from './reasons/idle.ts';
 import { machineReasons } from './reasons/machines.ts';
 import { modelReasons } from './reasons/models.ts';
 import { replicaReasons } from './reasons/replicas.ts';
+import { reclaimReasons } from './reasons/reclaim.ts';
+import { placementReasons } from './reasons/placement.ts';
 import { runReasons } from './reasons/runs.ts';
 import { secretReasons } from './reasons/secrets.ts';
 import { startReasons } from './reasons/start.ts';
@@ -130,7 +132,7 @@ export const reasons = {
   // Why something waits or a machine was not chosen
   no_machine_matches: {
     status: 409,
-    sentence: 'No machine here can run this.',
+    sentence: 'No machine here can run this{counts}.',
     fix: 'bin/einsora doctor',
   },
   no_machine_shared: {
@@ -140,18 +142,13 @@ export const reasons = {
   },
   all_matching_busy: {
     status: 409,
-    sentence: 'Every machine that could run this is busy.',
+    sentence: 'Every machine that could run this is busy{counts}.',
     fix: 'bin/einsora ls',
   },
   all_matching_offline: {
     status: 409,
-    sentence: 'Every machine that could run this is offline.',
+    sentence: 'Every machine that could run this is offline{counts}.',
     fix: 'bin/einsora machines',
-  },
-  machine_too_small: {
-    status: 409,
-    sentence: '{machine} offers {offered}, less than the {asked} asked for.',
-    fix: 'ask for a smaller class: bin/einsora catalog',
   },
   machine_busy: {
     status: 409,
@@ -185,7 +182,8 @@ export const reasons = {
   },
   isolation_not_allowed: {
     status: 409,
-    sentence: '{machine} could only run this with weak isolation, which is for its owner alone.',
+    sentence:
+      '{machine} could only run this by {drivers}, with weak isolation, which is for its owner alone.',
     fix: null,
   },
   class_too_small_for: {
@@ -209,7 +207,9 @@ export const reasons = {
   ...idleReasons,
   ...machineReasons,
   ...modelReasons,
+  ...placementReasons,
   ...replicaReasons,
+  ...reclaimReasons,
   ...runReasons,
   ...secretReasons,
   ...startReasons,
@@ -236,7 +236,7 @@ export function isReasonCode(text: string): text is ReasonCode {
 }
 
 /** What stands where a detail is left out. */
-const left_out: Record<string, string> = { name: '<name>', role: '<role>', list: 'ls' };
+const left_out: Record<string, string> = { name: '<name>', role: '<role>', list: 'ls', counts: '' };
 
 /** The command that does it again: of a workload its start, unless another is told. */
 function againOf(details: Details): string {

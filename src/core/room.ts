@@ -6,6 +6,7 @@
  */
 import type { Ask } from './ask.ts';
 import { chooseDevices, type DeviceView, deviceWaste } from './devices.ts';
+import type { ReasonCode } from './reasons.ts';
 import type { DriverName } from './trust.ts';
 import type { Amounts, MachineView } from './workload.ts';
 
@@ -31,6 +32,24 @@ export function hasAmounts(ask: Amounts, { offered, held, reserved }: MachineVie
   const fits = (name: keyof Amounts) =>
     ask[name] <= Math.max(0, offered[name] - held[name] - reserved[name]);
   return fits('cpu_millis') && fits('memory_bytes') && fits('disk_bytes');
+}
+
+/** What keeps it from the machine now, and may not keep it for ever; null where it fits. */
+export function roomRefusal(ask: Ask, machine: MachineView, by: By): ReasonCode | null {
+  if (hasRoom(ask, machine, by)) return null;
+  if (hasRoom(ask, unreserved(machine), by)) return 'reserved_for_head';
+  if (ask.home_machine_id) return 'home_busy';
+  return hasAmounts(ask, machine) ? 'gpus_busy' : 'machine_busy';
+}
+
+/** As it would be if nothing was kept free for who has waited long. */
+function unreserved(machine: MachineView): MachineView {
+  const { devices = [] } = machine;
+  return {
+    ...machine,
+    reserved: { cpu_millis: 0, memory_bytes: 0, disk_bytes: 0 },
+    devices: devices.map((one) => ({ ...one, reserved: false })),
+  };
 }
 
 /** The GPUs that it would take there; null where too few are free. */

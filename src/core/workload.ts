@@ -5,6 +5,7 @@
 import type { FallbackStep } from './fallback.ts';
 import type { DeviceView } from './devices.ts';
 import type { GuardView } from './guard.ts';
+import type { ImageRuntime } from './images.ts';
 import type { Refusals } from './refusals.ts';
 import type { ReclaimView } from './reclaim.ts';
 import type { State } from './states.ts';
@@ -103,6 +104,8 @@ export type MachineView = {
   sharing: 'private' | 'invite-only' | 'community';
   online: boolean;
   last_seen_at: number | null;
+  /** Nothing new is placed there, as its owner said; left out: it may be. */
+  drained?: boolean;
   accelerators: string[];
   /** GPUs that a driver could give to a workload; left out: none. */
   devices?: readonly DeviceView[];
@@ -117,6 +120,8 @@ export type MachineView = {
   held: Amounts;
   /** Amounts that are kept free for a workload that has waited long. */
   reserved: Amounts;
+  /** For the head of which class that is, and how long it has waited; left out: for none. */
+  reserved_for?: { gpu_class: string; waited_ms: number };
   /** Names of the asking tenant's workloads that hold something here. Others' are not named. */
   holders: string[];
   /** Who gets nothing new there just now, because its owner wants it back; none where left out. */
@@ -148,6 +153,10 @@ export type Placement = {
   placed_class: string;
   /** UUIDs of the GPUs that it takes; left out: none. */
   devices?: string[];
+  /** How its image is run, where an operator wrote that; left out: the machine knows it. */
+  runtime?: ImageRuntime;
+  /** What a second of it weighs in fair share, by the catalog of that moment; in thousandths. */
+  weight_millis?: number;
 };
 
 /** A workload as the API shows it, and as the command line prints it. */
