@@ -4,22 +4,30 @@
  * Invariants: a run is placed together with its hold, its event and the machine's generation; sums
  * of holds are checked with the machine's row locked, so no machine is promised twice.
  */
-import { type Amounts, type Placement, readSpec, type WorkloadSpec } from '../core/workload.ts';
+import type { Details } from '../core/reasons.ts';
+import type { Amounts, Placement, WorkloadSpec } from '../core/workload.ts';
+import { areFree, type DevicesAsked, takeDevices } from './device-holds.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
-import { openInterval } from './ledger.ts';
-import { withClaims } from './quotas.ts';
+import { claimPlaced, noteTaken, type PlacedAs, placedAs } from './fallback.ts';
+import { openInterval, type RunKeys } from './ledger.ts';
+import { firstWaiting, hasSeveral, setReplica } from './replicas.ts';
 import { isReconciled, nextRunEpoch } from './restore.ts';
 import { bumpMachinesOf } from './runs.ts';
+import { mayPlace } from './sharing.ts';
 import type { Row, Sql } from './sql.ts';
 
 export type PlaceArgs = Cause & {
   workload_id: string;
   revision: number;
   placement: Placement;
+  /** Which step of its fallbacks this is; 0, or left out: what was asked. */
+  fallback_step?: number;
 };
 
 export type PlaceResult = {
-  outcome: 'placed' | 'changed_meanwhile' | 'no_room' | 'unreconciled';
+  outcome: 'placed' | 'changed_meanwhile' | 'no_room' | 'unreconciled' | 'not_allowed' | 'over_quota';
+  /** Which quota is in the way. */
+  details?: Details;
 };
 
 /** Places a waiting workload: a new run, its hold, and the machine's next generation. */
@@ -30,21 +38,31 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
     [args.workload_id, args.revision],
   );
   if (row === undefined) return { outcome: 'changed_meanwhile' };
+  const replica = hasSeveral(row) ? await firstWaiting(sql, row.id, args.now) : 0;
+  if (replica === null) return { outcome: 'changed_meanwhile' };
   const unproven = await sql.get(
-    'select run_epoch from runs where workload_id = $1 and ended_at is null',
-    [row.id],
+    `select run_epoch from runs where workload_id = $1 and replica = $2 and superseded_at is null
+       and ended_at is null`,
+    [row.id, replica],
   );
   if (unproven !== undefined) return { outcome: 'changed_meanwhile' };
   if (!(await isReconciled(sql, row.restored_epoch))) return { outcome: 'unreconciled' };
-  const asked = readSpec(row.spec);
-  await withClaims(sql, row);
+  const as = placedAs(row, args.placement, args.fallback_step ?? 0, args.now);
+  if (as === null) return { outcome: 'not_allowed' };
+  // By now it may be drained, removed, or shared with fewer.
+  if (!(await mayPlace(sql, row.tenant_id, args.placement))) return { outcome: 'not_allowed' };
+  const asked = as.spec;
   const machine_id = args.placement.machine_id;
   if (!(await hasRoom(sql, machine_id, asked))) return { outcome: 'no_room' };
+  const devices = devicesAsked(row, asked, args.placement);
+  if (devices === null || !(await areFree(sql, devices))) return { outcome: 'no_room' };
+  const over = await claimPlaced(sql, row, as);
+  if (over !== null) return { outcome: 'over_quota', details: over };
   const run_epoch = nextRunEpoch(row);
-  await sql.run(`update runs set wanted = 'remove' where workload_id = $1 and removed_at is null`, [
-    row.id,
-  ]);
-  await insertRun(sql, args, run_epoch, asked);
+  const run = { workload_id: row.id, replica, run_epoch };
+  await supersedeRuns(sql, run, args.now);
+  await insertRun(sql, args, run, as);
+  await takeDevices(sql, run, devices, args.now);
   await bumpMachinesOf(sql, row.id);
   const { machine_name, driver, placed_class, isolation } = args.placement;
   const placed = await moveWorkload(
@@ -54,17 +72,44 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
       event: 'place',
       code: null,
       set: { run_epoch },
-      extra: { machine: machine_name, driver, placed_class, isolation, run_epoch },
+      extra: {
+        ...{ machine: machine_name, driver, placed_class, isolation, run_epoch },
+        ...(as.taken === null ? {} : { fallback: as.taken.to, asked: as.taken.asked }),
+      },
     },
     args,
   );
   if (placed === null) throw new Error(`placing was refused in ${row.state}`);
-  const run = { workload_id: row.id, replica: 0, run_epoch };
+  if (hasSeveral(row)) await setReplica(sql, run, { state: 'placed', code: null }, args.now);
   await openInterval(sql, 'held', run, row, placed.event_at, args);
+  await noteTaken(sql, placed, as.taken, machine_name, args);
   return { outcome: 'placed' };
 }
 
-async function hasRoom(sql: Sql, machine_id: string, asked: Amounts): Promise<boolean> {
+/** What it takes of its machine's GPUs; null where these are not as many as it asks for. */
+export function devicesAsked(
+  { creator_id }: Pick<WorkloadRow, 'creator_id'>,
+  { gpu_count, share_device }: WorkloadSpec,
+  { machine_id, devices = [] }: Placement,
+): DevicesAsked | null {
+  if (devices.length !== gpu_count) return null;
+  return { machine_id, devices, sharer: share_device ? creator_id : null };
+}
+
+/** Every earlier run of this replica is to go, and says nothing of its workload any more. */
+export async function supersedeRuns(
+  sql: Sql,
+  { workload_id, replica }: Pick<RunKeys, 'workload_id' | 'replica'>,
+  now: number,
+): Promise<void> {
+  await sql.run(
+    `update runs set wanted = 'remove', superseded_at = $3
+     where workload_id = $1 and replica = $2 and superseded_at is null`,
+    [workload_id, replica, now],
+  );
+}
+
+export async function hasRoom(sql: Sql, machine_id: string, asked: Amounts): Promise<boolean> {
   const machine = await sql.get<Row & Amounts>(
     `select cpu_millis, memory_bytes, disk_bytes from machines where id = $1
        and reconciled_epoch >=
@@ -85,31 +130,36 @@ async function hasRoom(sql: Sql, machine_id: string, asked: Amounts): Promise<bo
   return fits('cpu_millis') && fits('memory_bytes') && fits('disk_bytes');
 }
 
-async function insertRun(
+export async function insertRun(
   sql: Sql,
-  args: PlaceArgs,
-  run_epoch: number,
-  asked: WorkloadSpec,
+  args: Pick<PlaceArgs, 'placement' | 'now'>,
+  { workload_id, replica, run_epoch }: RunKeys,
+  { spec: asked, taken }: PlacedAs,
 ): Promise<void> {
-  const { machine_id, driver, isolation, placed_class } = args.placement;
+  const { machine_id, driver, as = null, isolation, placed_class } = args.placement;
   await sql.run(
     `insert into runs (workload_id, replica, run_epoch, machine_id, driver, isolation,
-       placed_class, wanted, observed, created_at)
-     values ($1, 0, $2, $3, $4, $5, $6, 'run', 'absent', $7)`,
-    [args.workload_id, run_epoch, machine_id, driver, isolation, placed_class, args.now],
+       placed_class, wanted, observed, created_at, driver_as, fallback)
+     values ($1, $10, $2, $3, $4, $5, $6, 'run', 'absent', $7, $8, $9)`,
+    [
+      ...[workload_id, run_epoch, machine_id, driver, isolation, placed_class, args.now, as],
+      taken === null ? '' : JSON.stringify(taken),
+      replica,
+    ],
   );
   await sql.run(
     `insert into holds (workload_id, replica, run_epoch, machine_id, device, cpu_millis,
        memory_bytes, disk_bytes, created_at)
-     values ($1, 0, $2, $3, '', $4, $5, $6, $7)`,
+     values ($1, $8, $2, $3, '', $4, $5, $6, $7)`,
     [
-      args.workload_id,
+      workload_id,
       run_epoch,
       machine_id,
       asked.cpu_millis,
       asked.memory_bytes,
       asked.disk_bytes,
       args.now,
+      replica,
     ],
   );
 }

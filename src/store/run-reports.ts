@@ -7,10 +7,12 @@
 import { formatMemory } from '../core/format.ts';
 import { judgeReport, type Verdict } from '../core/judge.ts';
 import { type RunExit, runName } from '../core/run.ts';
+import { freeDevices } from './device-holds.ts';
 import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
-import { closeHeld, closeMetered, correctMetered } from './ledger.ts';
+import { closeHeld, closeMetered, correctMetered, openInterval } from './ledger.ts';
 import { steadyOf } from './ledger-clock.ts';
 import { type Heard, proveRuns } from './proofs.ts';
+import { hasSeveral, readReplica, setReplica, settleClaims, siblingsOf } from './replicas.ts';
 import { markReconciled } from './restore.ts';
 import type { RunRow } from './runs.ts';
 import type { Sql } from './sql.ts';
@@ -57,18 +59,30 @@ export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed
     if (found === undefined) continue;
     const row = await noteMemoryKills(sql, args, run, found, observed);
     await proveRun(sql, args, run, observed);
-    const verdict = judgeReport(
-      { ...run, current: run.run_epoch === row.run_epoch },
-      row,
-      observed,
-      { now: args.now, machine: args.machine_name },
-    );
+    const { facts, workload } = await factsOf(sql, run, row);
+    const at = { now: args.now, machine: args.machine_name };
+    const verdict = judgeReport(facts, workload, observed, at);
     if (verdict === null) continue;
     changed += 1;
     await applyVerdict(sql, args, run, row, observed, verdict);
   }
   if (strays === 0) await markReconciled(sql, args.machine_id);
   return { changed };
+}
+
+/** What a report of a run is judged by: of several replicas, how the others stand as well. */
+async function factsOf(sql: Sql, run: RunRow, row: WorkloadRow) {
+  const facts = {
+    ...{ ...run, current: run.superseded_at === null },
+    surplus: run.replica >= row.replicas,
+  };
+  // Without others, those that are to go included, the workload says it all.
+  if (!hasSeveral(row) && row.claims === 1) return { facts, workload: row };
+  const siblings = await siblingsOf(sql, row, run.replica);
+  const several = hasSeveral(row);
+  const own = several ? await readReplica(sql, run) : undefined;
+  const attempts = own?.attempts ?? row.attempts;
+  return { facts, workload: { ...row, attempts, siblings, several } };
 }
 
 /** That a program of a run was ended for lack of memory, while the run goes on, is worth a note. */
@@ -79,7 +93,7 @@ async function noteMemoryKills(
   row: WorkloadRow,
   { state, oom_kills = 0 }: ReportedRun,
 ): Promise<WorkloadRow> {
-  const is_here = state === 'ready' && run.run_epoch === row.run_epoch && run.ended_at === null;
+  const is_here = state === 'ready' && run.superseded_at === null && run.ended_at === null;
   if (!is_here || oom_kills <= run.oom_kills) return row;
   await sql.run(
     `update runs set oom_kills = $4 where workload_id = $1 and replica = $2 and run_epoch = $3`,
@@ -105,8 +119,8 @@ export async function endByFence(
     ...{ state: 'ended', stages: [], exit: null, reason: 'machine_fenced' },
     ...{ details: { who: cause.actor }, log_tail: null },
   };
-  const facts = { ...run, current: run.run_epoch === row.run_epoch };
-  const verdict = judgeReport(facts, row, observed, { now: cause.now, machine });
+  const { facts, workload } = await factsOf(sql, run, row);
+  const verdict = judgeReport(facts, workload, observed, { now: cause.now, machine });
   if (verdict === null) return;
   await closeMetered(sql, run, cause, 'unseen');
   await applyVerdict(sql, cause, run, row, observed, verdict);
@@ -185,10 +199,11 @@ async function applyVerdict(
   );
   if (ended_at !== null) {
     await sql.run(
-      `update holds set released_at = $4 where workload_id = $1 and replica = $2
+      `update holds set released_at = $4, taken = null where workload_id = $1 and replica = $2
          and run_epoch = $3 and released_at is null`,
       [...key, args.now],
     );
+    await freeDevices(sql, run.machine_id);
     await closeHeld(sql, run, args);
   }
   const first_word = run.proven_at === null && verdict.observed !== 'unknown';
@@ -198,14 +213,36 @@ async function applyVerdict(
       run.machine_id,
     ]);
   }
-  let moved: WorkloadRow | null = row;
+  let moved: WorkloadRow | null = ends ? await settleClaims(sql, row) : row;
+  if (verdict.replica !== null) await setReplica(sql, run, verdict.replica, args.now);
   for (const move of verdict.moves) {
     if (moved !== null) moved = await moveWorkload(sql, moved, move, args);
   }
+  if (verdict.note !== null && moved !== null) {
+    moved = await noteWorkload(sql, moved, verdict.note, args);
+  }
+  if (moved?.state === 'running') await meterRun(sql, { run, verdict, ends }, moved, args);
   if (moved?.state === 'deleting') await finishDeletion(sql, moved, args);
 }
 
-async function finishDeletion(sql: Sql, row: WorkloadRow, cause: Cause): Promise<void> {
+export /**
+ * Of several replicas one may begin or end to answer while the workload runs on: its interval
+ * opens and closes with that (where the state changes, `moveWorkload` sees to it).
+ */
+async function meterRun(
+  sql: Sql,
+  { run, verdict, ends }: { run: RunRow; verdict: Verdict; ends: boolean },
+  row: WorkloadRow,
+  cause: Cause,
+): Promise<void> {
+  if (!hasSeveral(row) || run.superseded_at !== null) return;
+  if (ends) await closeMetered(sql, run, cause);
+  const begins = verdict.ready && run.ready_at === null && verdict.moves.length === 0;
+  const counts = begins && run.replica < row.replicas && run.wanted === 'run';
+  if (counts) await openInterval(sql, 'metered', run, row, row.event_at, cause);
+}
+
+export async function finishDeletion(sql: Sql, row: WorkloadRow, cause: Cause): Promise<void> {
   const left = await sql.get(
     'select run_epoch from runs where workload_id = $1 and removed_at is null',
     [row.id],

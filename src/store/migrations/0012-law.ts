@@ -110,5 +110,25 @@ create table endpoint_guests (
 create index endpoint_guests_of_tenant on endpoint_guests (tenant_id);
 alter table workloads add column opened_at bigint;
 create index workloads_opened on workloads (id) where opened_at is not null;
+
+-- Who has a GPU: a run alone, by its name, or a creator for some of their own, by their id. Each
+-- open hold of a device points at its taker, of which a device has one at a time (ADR-0053).
+create table taken_devices (
+  id text primary key,
+  machine_id text not null references machines (id),
+  device text not null,
+  taker text not null,
+  created_at bigint not null,
+  constraint taken_devices_id check (id = machine_id || '/' || device || '/' || taker)
+);
+create unique index taken_devices_once on taken_devices (machine_id, device);
+drop index holds_device;
+alter table holds add column sharer text not null default '';
+alter table holds add column taken text references taken_devices (id) constraint holds_taken check (
+  (taken is null and (device = '' or released_at is not null)) or
+  (taken is not null and taken = machine_id || '/' || device || '/' ||
+    case when sharer = '' then workload_id || '.' || replica || '.' || run_epoch else sharer end)
+);
+create index holds_taken_by on holds (taken) where taken is not null;
 `,
 } as const;
