@@ -2,11 +2,12 @@
  * Tenants: made, renamed, disabled.
  *
  * Invariants: a slug is never changed and used once; disabling ends every proof of its users at
- * their next request, and the last operator's tenant cannot be disabled.
+ * their next request and stops what is its; the last operator's tenant cannot be disabled.
  */
 import { type Action, recordAction } from './activity.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
 import type { Query, Row, Sql } from './sql.ts';
+import { parkAllOf } from './trust-park.ts';
 
 export type TenantRow = Row & {
   id: string;
@@ -63,7 +64,13 @@ export function createTenant(
   });
 }
 
-export type TenantChange = { tenant: string; now: number; action?: Action };
+export type TenantChange = {
+  tenant: string;
+  now: number;
+  /** The same instant, for the ledger of what is stopped with it. */
+  mono?: number;
+  action?: Action;
+};
 export type TenantChangeResult =
   | { ok: true; row: TenantRow; changed: number }
   | { ok: false; code: 'not_found' }
@@ -81,7 +88,7 @@ export async function renameTenant(
   return { ok: true, row: { ...row, name: args.name }, changed: 1 };
 }
 
-/** `disabled`: 1 ends its users' proofs until it is enabled again, 0 enables it. */
+/** `disabled`: 1 stops what is its and ends its users' proofs until 0 enables it again. */
 export async function setTenantDisabled(
   sql: Sql,
   args: TenantChange & { disabled: number },
@@ -94,7 +101,8 @@ export async function setTenantDisabled(
   if (last !== null) return { ok: false, code: 'last_operator', name: last };
   const disabled_at = args.disabled === 1 ? args.now : null;
   await sql.run('update tenants set disabled_at = $2 where id = $1', [row.id, disabled_at]);
-  await recordAction(sql, args.action, { target: `tenant:${row.id}` });
+  const parked = disabled_at === null ? 0 : await parkAllOf(sql, { tenant_id: row.id }, args);
+  await recordAction(sql, args.action, { target: `tenant:${row.id}`, details: { parked } });
   return { ok: true, row: { ...row, disabled_at }, changed: 1 };
 }
 

@@ -8,6 +8,7 @@
 import { hasRole, type Role } from '../core/roles.ts';
 import { type Action, recordAction } from './activity.ts';
 import type { Query, Row, Sql } from './sql.ts';
+import { parkAllOf } from './trust-park.ts';
 
 export type UserRow = Row & {
   id: string;
@@ -55,6 +56,8 @@ export type UserChange = Within & {
   /** The role of who asks: nothing above it is touched. */
   most: Role;
   now: number;
+  /** The same instant, for the ledger of what is stopped with it. */
+  mono?: number;
   action?: Action;
 };
 export type UserChangeResult =
@@ -63,7 +66,10 @@ export type UserChangeResult =
   | { ok: false; code: 'role_too_high'; needed: Role }
   | { ok: false; code: 'last_operator'; name: string };
 
-/** Nothing of theirs opens anything from now on; their sessions do not come back. */
+/**
+ * Nothing of theirs opens anything from now on; their sessions do not come back, and what they made
+ * is stopped.
+ */
 export async function disableUser(sql: Sql, args: UserChange): Promise<UserChangeResult> {
   const found = await lockUser(sql, args);
   if (!found.ok) return found;
@@ -73,7 +79,8 @@ export async function disableUser(sql: Sql, args: UserChange): Promise<UserChang
     return { ok: false, code: 'last_operator', name: row.name };
   await sql.run('update users set disabled_at = $2 where id = $1', [row.id, args.now]);
   await endSignIns(sql, row.id, args.now);
-  await recordAction(sql, args.action, { target: `user:${row.id}` });
+  const parked = await parkAllOf(sql, { creator_id: row.id }, args);
+  await recordAction(sql, args.action, { target: `user:${row.id}`, details: { parked } });
   return { ok: true, row: { ...row, disabled_at: args.now }, changed: 1 };
 }
 

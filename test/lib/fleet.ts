@@ -109,7 +109,7 @@ export async function createFleet(
     machine: (name) => found(machines.get(name), `machine ${name}`),
     async launch(slug, body) {
       const answer = await asked(slug, 'POST', '/v1/workloads', body);
-      if (answer.status >= 300) throw new Error(`launch: ${answer.status} ${answer.text}`);
+      if (answer.status >= 300) throw told(rig, `launch: ${answer.status} ${answer.text}`);
       return answer.body as unknown as Workload;
     },
     async show(slug, id) {
@@ -122,7 +122,7 @@ export async function createFleet(
         if (await isSo()) return;
         await clock.advance(step_ms);
       }
-      throw new Error(`it never came: ${what}\n${JSON.stringify(rig.lines.slice(-5))}`);
+      throw told(rig, `it never came: ${what}`);
     },
     async untilState(slug, id, state) {
       const isSo = async () => (await fleet.show(slug, id)).state === state;
@@ -181,6 +181,11 @@ async function tenantOf(rig: Rig, slug: string): Promise<string> {
   const answer = await ask(rig, 'POST', '/v1/tenants', { body: { slug } });
   if (answer.status !== 201) throw new Error(`tenant ${slug}: ${answer.status} ${answer.text}`);
   return answer.body.id as string;
+}
+
+/** With what was logged last, which says more of a defect than an answer does. */
+function told({ lines }: Rig, problem: string): Error {
+  return new Error([problem, ...lines.slice(-3).map((line) => JSON.stringify(line))].join('\n'));
 }
 
 function found<T>(value: T | undefined, what: string): T {

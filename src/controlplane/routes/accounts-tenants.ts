@@ -45,9 +45,10 @@ export function tenantRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.disableTenant, async (c) => {
     const { tenant } = c.req.valid('param');
     const action = actionOf(deps, c);
-    const args = { tenant, disabled: 1, now: action.now, action };
+    const args = { tenant, disabled: 1, now: action.now, mono: deps.clock.monotonic(), action };
     const row = done(tenant, await deps.store.transact('setTenantDisabled', args));
     deps.revocations.tell({ tenant_id: row.id });
+    deps.wakeAgents();
     return c.json(tenantView(row), 200);
   });
 

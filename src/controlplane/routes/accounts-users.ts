@@ -55,8 +55,11 @@ export function userRoutes(app: Api, deps: ApiDeps): void {
   });
 
   app.openapi(routes.disableUser, async (c) => {
-    const args = changeOf(deps, c, c.req.valid('param').user);
-    return c.json(ended(deps, args, await deps.store.transact('disableUser', args)), 200);
+    const mono = deps.clock.monotonic();
+    const args = { ...changeOf(deps, c, c.req.valid('param').user), mono };
+    const row = ended(deps, args, await deps.store.transact('disableUser', args));
+    deps.wakeAgents();
+    return c.json(row, 200);
   });
 
   app.openapi(routes.enableUser, async (c) => {

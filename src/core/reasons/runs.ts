@@ -144,6 +144,16 @@ export const runReasons = {
     sentence: 'It may not run on its machine any more: whose that is or who shares it changed.',
     fix: 'bin/einsora start {name}',
   },
+  creator_disabled: {
+    status: 409,
+    sentence: 'It was stopped because the user who made it was disabled.',
+    fix: 'somebody of its tenant may start it again: bin/einsora start {name}',
+  },
+  tenant_was_disabled: {
+    status: 409,
+    sentence: 'It was stopped because its tenant was disabled.',
+    fix: 'once the tenant is enabled again: bin/einsora start {name}',
+  },
   engine_refused: {
     status: 409,
     sentence: 'The engine is up but answered its first question with {status}: {why}.',
