@@ -62,8 +62,8 @@ async function look(deps: IdleDeps): Promise<void> {
 
 async function judge(deps: IdleDeps, row: IdleRow): Promise<void> {
   const { store, clock, lastUse } = deps;
-  const { id: workload_id, run_epoch, idle_after_ms: after_ms } = row;
-  const state = lastUse.of(workload_id, run_epoch);
+  const { id: workload_id, run_epoch, counted_epoch, idle_after_ms: after_ms } = row;
+  const state = lastUse.of(workload_id, counted_epoch);
   const decision = judgeIdle(state, after_ms, limits.idle_warning_ms);
   if (decision.do === 'nothing') return;
   const cause = {
@@ -71,7 +71,7 @@ async function judge(deps: IdleDeps, row: IdleRow): Promise<void> {
     ...{ workload_id, run_epoch, after_ms },
   };
   if (decision.do === 'warn') {
-    lastUse.warned(workload_id, run_epoch);
+    lastUse.warned(workload_id, counted_epoch);
     await store.transact('noteIdleSoon', { ...cause, left_ms: decision.left_ms });
     return;
   }

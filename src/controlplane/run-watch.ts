@@ -86,6 +86,8 @@ export function createRunWatch(deps: {
 }
 
 function isCurrent(run: RunKey, rows: readonly RunNow[]): boolean {
-  const row = rows.find(({ id }) => id === run.workload_id);
-  return row?.state === 'running' && row.run_epoch === run.run_epoch;
+  const row = rows.find(
+    ({ id, run_epoch }) => id === run.workload_id && run_epoch === run.run_epoch,
+  );
+  return row?.state === 'running';
 }

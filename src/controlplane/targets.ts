@@ -3,13 +3,17 @@
  * an endpoint opens that one; a key of a run all of its tenant (ADR-0051).
  */
 
+import type { Presence } from '../backends/agent/presence.ts';
 import { sentenceOf } from '../core/reasons.ts';
 import type { GatewayKey } from '../gateway/key.ts';
+import { createLeastBusy } from '../gateway/least-busy.ts';
 import type { GatewayTarget } from '../gateway/target.ts';
+import { type Random, systemRandom } from '../lib/random.ts';
 import {
   findKey,
   findTarget,
-  findTargetNamed,
+  findTargets,
+  findTargetsNamed,
   listAnswering,
   type TargetRow,
 } from '../store/keys.ts';
@@ -19,9 +23,32 @@ import type { Waker } from './waker.ts';
 
 const listed_models = 500;
 
+export type TargetDeps = {
+  /** A machine that is not heard of is passed over where another one is. */
+  presence: Pick<Presence, 'isOnline'>;
+  random: Random;
+};
+
 /** Without a waker what is idle stays so. */
-export function createTargets(store: EinsoraStore, waker: Waker | null = null) {
+export function createTargets(
+  store: EinsoraStore,
+  waker: Waker | null = null,
+  { presence, random }: TargetDeps = { presence: { isOnline: () => true }, random: systemRandom },
+) {
+  const load = createLeastBusy(random);
+  const choose = (rows: readonly TargetRow[]): TargetRow | undefined => {
+    const ready = rows.flatMap((row) => {
+      const { replica, run_epoch, machine_id } = row;
+      if (replica === null || run_epoch === null || machine_id === null) return [];
+      return [{ row, machine_id, workload_id: row.workload_id, replica, run_epoch }];
+    });
+    const heard = ready.filter(({ machine_id }) => presence.isOnline(machine_id));
+    return load.choose(heard.length > 0 ? heard : ready)?.row ?? rows[0];
+  };
+  const rowOf = async (key: GatewayKey, name: string) => choose(await rowsOf(store, key, name));
   return {
+    busy: load.begin,
+
     async findKey(hash: string): Promise<GatewayKey | null> {
       const key = await store.read(findKey, { hash });
       if (key !== undefined) return key;
@@ -33,7 +60,7 @@ export function createTargets(store: EinsoraStore, waker: Waker | null = null) {
     },
 
     async findTarget(key: GatewayKey, model: string, signal: AbortSignal): Promise<GatewayTarget> {
-      const row = await rowOf(store, key, model);
+      const row = await rowOf(key, model);
       if (row === undefined || row.name !== model)
         return { ok: false, code: 'not_found', details: { name: model } };
       const found = targetOf(row, key);
@@ -42,7 +69,7 @@ export function createTargets(store: EinsoraStore, waker: Waker | null = null) {
       if (refused !== null) return refused;
       if (!waker.isWaking(row.workload_id)) return found;
       await waker.settled(row.workload_id, signal);
-      const after = await rowOf(store, key, model);
+      const after = await rowOf(key, model);
       const woken = after === undefined ? found : targetOf(after, key);
       const is_waiting = !woken.ok && woken.code === 'not_ready';
       return is_waiting ? { ...woken, code: 'endpoint_waking' } : woken;
@@ -96,12 +123,13 @@ function targetOf(row: TargetRow, key: GatewayKey): GatewayTarget {
   };
 }
 
-function rowOf(
+/** One for each replica that answers; one without a run where none does. */
+function rowsOf(
   store: EinsoraStore,
   { tenant_id, workload_id }: GatewayKey,
   name: string,
-): Promise<TargetRow | undefined> {
+): Promise<TargetRow[]> {
   return workload_id === null
-    ? store.read(findTargetNamed, { tenant_id, name })
-    : store.read(findTarget, { workload_id });
+    ? store.read(findTargetsNamed, { tenant_id, name })
+    : store.read(findTargets, { workload_id });
 }

@@ -25,7 +25,7 @@ export function createUseView(
 ): UseView {
   return (row, run) => {
     if (run === undefined || row.state !== 'running') return null;
-    const { used_at, busy_with, ...state } = lastUse.of(row.id, row.run_epoch);
+    const { used_at, busy_with, ...state } = lastUse.of(row.id, run.run_epoch);
     const { idle_after_ms: after_ms } = row;
     const { left_ms } = judgeIdle(state, after_ms, limits.idle_warning_ms);
     const idle_left_ms = after_ms === 0 ? null : Math.round(left_ms);

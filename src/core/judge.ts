@@ -3,16 +3,25 @@
  *
  * Invariants: a run that is not the workload's current one never moves the workload; `unknown`
  * proves nothing; a run that ended without being asked is retried with back-off a bounded number of
- * times, unless another attempt cannot help; a stop that is confirmed lets a waiting start go on.
+ * times, unless another attempt cannot help; a stop that is confirmed lets a waiting start go on;
+ * of an endpoint with several replicas, one alone moves nothing while another one is ready.
  */
 import { formatDuration } from './format.ts';
 import type { Details, ReasonCode } from './reasons.ts';
 import { isReasonCode, sentenceOf } from './reasons.ts';
+import { loseReplica, type ReplicaChange, type ReplicaNote, type Siblings } from './replicas.ts';
 import type { RunExit } from './run.ts';
 import type { State, StateEvent } from './states.ts';
 
 type RunFacts = {
+  /** No other run of its replica follows it. */
   current: boolean;
+  /** Which of several replicas it is of; the only one where it is left out. */
+  replica?: number;
+  /** Its replica is to go: it counts only for a stop. */
+  surplus?: boolean;
+  /** It is to end: left out, it is to run. */
+  wanted?: string;
   observed: 'present' | 'absent' | 'unknown';
   ready_at: number | null;
   ended_at: number | null;
@@ -25,8 +34,17 @@ type WorkloadFacts = {
   attempts: number;
   park_cause?: string;
   idle_after_ms?: number;
+  /** Why it is as it is, and the details of that as JSON. */
+  code?: string | null;
+  details?: string;
   /** An endpoint where it is left out. */
   kind?: string;
+  /** Where its disk is; nothing of it goes elsewhere. */
+  home_machine_id?: string | null;
+  /** How its other replicas stand; null or left out where it has one alone. */
+  siblings?: Siblings | null;
+  /** How often its replica was tried, where it has several; `attempts` is of one alone. */
+  several?: boolean;
 };
 
 type Reported = {
@@ -44,6 +62,10 @@ export type Verdict = {
   ended: boolean;
   removed: boolean;
   moves: WorkloadMove[];
+  /** What becomes of its replica, where there are several. */
+  replica: ReplicaChange | null;
+  /** What the timeline has to say beside the moves. */
+  note: ReplicaNote | null;
 };
 
 export type WorkloadMove = {
@@ -119,25 +141,61 @@ export function judgeReport(
     return known ? verdict('unknown', {}) : null;
   }
   if (reported.state === 'preparing' || reported.state === 'ready') {
-    return judgePresent(run, workload, reported);
+    return judgePresent(run, workload, reported, at.machine);
   }
   const removed = reported.state === 'removed';
   if (run.ended_at !== null) {
     return removed ? verdict('absent', { ended: true, removed: true }) : null;
   }
   const moves = run.current ? movesOnEnd(run, workload, reported, at) : [];
-  return verdict('absent', { ended: true, removed, moves });
+  const end = { ended: true, removed };
+  if (!isOfSeveral(run, workload)) return verdict('absent', { ...end, moves });
+  return verdict('absent', { ...end, ...lossOf(run, workload, reported, at) });
 }
 
-function judgePresent(run: RunFacts, workload: WorkloadFacts, reported: Reported): Verdict | null {
+/** Whether its end is that of one replica among others, and not of a workload that is to stop. */
+function isOfSeveral(run: RunFacts, { several, state }: WorkloadFacts): boolean {
+  const is_up = state === 'provisioning' || state === 'running';
+  const is_over = !is_up && state !== 'pending' && state !== 'queued';
+  return several === true && run.current && run.surplus !== true && !is_over;
+}
+
+function lossOf(
+  run: RunFacts,
+  workload: WorkloadFacts,
+  reported: Reported,
+  at: { now: number; machine: string },
+): Pick<Verdict, 'moves' | 'replica' | 'note'> {
+  const { siblings, state, attempts } = workload;
+  if (siblings === undefined || siblings === null) throw new Error('several have siblings');
+  const details = { machine: at.machine };
+  const asked_away: WorkloadMove = { event: 'replace', code: null, details };
+  const is_asked = run.wanted !== undefined && run.wanted !== 'run';
+  const ended = is_asked ? asked_away : endedByItself(run, workload, reported, at);
+  const which = { replica: run.replica ?? 0, attempts };
+  const { replica, move, note } = loseReplica(state, which, ended, siblings);
+  return { replica, moves: move === null ? [] : [move], note };
+}
+
+function judgePresent(
+  run: RunFacts,
+  workload: WorkloadFacts,
+  reported: Reported,
+  machine: string,
+): Verdict | null {
   if (run.ended_at !== null) return null; // an older word: the end is proven
   const ready = reported.state === 'ready';
   if (run.observed === 'present' && (!ready || run.ready_at !== null)) return null;
-  const first = ready && run.ready_at === null && run.current && workload.state === 'provisioning';
+  const counts = run.current && run.surplus !== true;
+  const first = ready && run.ready_at === null && counts && workload.state === 'provisioning';
   const moves: WorkloadMove[] = first
     ? [{ event: 'ready', code: null, extra: { stages: reported.stages } }]
     : [];
-  return verdict('present', { ready, moves });
+  const beside = ready && run.ready_at === null && counts && workload.state === 'running';
+  const details = { replica: run.replica ?? 0, machine };
+  const extra = { stages: reported.stages };
+  const note = beside ? { code: 'replica_ready' as const, details, extra } : null;
+  return verdict('present', { ready, moves, note });
 }
 
 function movesOnEnd(
@@ -147,18 +205,32 @@ function movesOnEnd(
   at: { now: number; machine: string },
 ): WorkloadMove[] {
   if (workload.state === 'stopping') {
+    if ((workload.siblings?.open ?? 0) > 0) return [];
     if (workload.intent === 'running' && workload.park_cause === 'idle') {
+      const for_room = workload.code === 'parked_for_room' ? workload.details : undefined;
+      if (for_room !== undefined) {
+        const details = JSON.parse(for_room) as Details;
+        return [{ event: 'parked', code: 'parked_for_room', details }];
+      }
       const details = { idle: formatDuration(workload.idle_after_ms ?? 0) };
       return [{ event: 'parked', code: 'idle_stopped', details }];
+    }
+    const is_preempted = workload.intent === 'running' && workload.park_cause === 'preempted';
+    if (is_preempted && (workload.home_machine_id ?? null) !== null) {
+      return [{ event: 'parked', code: 'preempted_waits', details: { machine: at.machine } }];
     }
     const parked: WorkloadMove = { event: 'parked', code: null };
     const again: WorkloadMove = {
       event: 'start',
       code: null,
-      set: { park_cause: 'none', attempts: 0, not_before: 0 },
+      // What its machine's owner did to it is no attempt, and forgives none.
+      set: is_preempted
+        ? { park_cause: 'none', not_before: 0 }
+        : { park_cause: 'none', attempts: 0, not_before: 0 },
     };
     return workload.intent === 'running' ? [parked, again] : [parked];
   }
+  if (run.surplus === true || workload.several === true) return [];
   if (workload.state !== 'provisioning' && workload.state !== 'running') return [];
   return [endedByItself(run, workload, reported, at)];
 }
@@ -220,6 +292,8 @@ export function howItEnded(exit: RunExit | null): string {
   return exit.code === null ? 'nobody saw how' : `exit code ${exit.code}`;
 }
 
+const no_change = { replica: null, note: null };
+
 function verdict(observed: Verdict['observed'], more: Partial<Verdict>): Verdict {
-  return { observed, ready: false, ended: false, removed: false, moves: [], ...more };
+  return { observed, ready: false, ended: false, removed: false, moves: [], ...no_change, ...more };
 }

@@ -27,6 +27,8 @@ export const stateEvents = [
   'ready',
   /** The run ended without being asked to; another one is to be placed. */
   'replace',
+  /** No replica of it is ready any more, and another one is on its way. */
+  'unready',
   /** Not retried without a person. */
   'fail',
   /** A person or a policy asked to stop; a run must be confirmed gone first. */
@@ -68,6 +70,7 @@ const table: Record<State, Partial<Record<StateEvent, State>>> = {
     delete: 'deleting',
   },
   running: {
+    unready: 'provisioning',
     replace: 'pending',
     fail: 'failed',
     stop: 'stopping',

@@ -10,6 +10,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../contract/limits.ts';
 import { gatewayPrefixes, gatewayRoutes } from '../contract/routes.ts';
+import type { RunKey } from '../core/run.ts';
 import type { Clock } from '../lib/clock.ts';
 import { createLineCap, type LineCap } from '../lib/line-cap.ts';
 import { describeError, type Log } from '../lib/log.ts';
@@ -31,6 +32,8 @@ export type GatewayOptions = {
   findTarget(key: GatewayKey, model: string, signal: AbortSignal): Promise<GatewayTarget>;
   /** An endpoint is in use until the returned function is called. */
   using?(workload_id: string): () => void;
+  /** A run has one request more to answer until the returned function is called. */
+  busy?(run: RunKey): () => void;
   /** The endpoints this key may use; `created_at` in milliseconds since 1970. */
   listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]>;
   dial: Dial;
@@ -88,7 +91,11 @@ export function createGateway(options: GatewayOptions): Gateway {
     const engine = connections.of(target.run, target.machine_id);
     const asked = { path, body: body.value, stream: question.stream };
     const unused = options.using?.(target.run.workload_id);
-    await answerFromEngine(exchange, engine, asked).finally(unused);
+    const answered = options.busy?.(target.run);
+    await answerFromEngine(exchange, engine, asked).finally(() => {
+      answered?.();
+      unused?.();
+    });
   }
 
   return {

@@ -170,8 +170,13 @@ export const findAccess: Query<
 
 export type RunNow = Row & { id: string; state: string; run_epoch: number };
 
-/** What some workloads are at now. At most 250 ids at a time. */
+/** What some workloads are at now, for each of their replicas. At most 250 ids at a time. */
 export const runsNow: Query<{ ids: string[] }, RunNow[]> = async (sql, { ids }) =>
   ids.length === 0
     ? []
-    : sql.all<RunNow>(`select id, state, run_epoch from workloads where id ${sql.in(ids, 1)}`, ids);
+    : sql.all<RunNow>(
+        `select w.id, w.state, r.run_epoch from workloads w
+           join runs r on r.workload_id = w.id and r.superseded_at is null
+         where w.id ${sql.in(ids, 1)}`,
+        ids,
+      );

@@ -8,8 +8,9 @@
 import { formatDuration } from '../core/format.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import { isMetered, nextState, type State, type StateEvent } from '../core/states.ts';
-import { closeMetered, openInterval } from './ledger.ts';
+import { closeAllMetered, openInterval, type RunKeys } from './ledger.ts';
 import { step_noticed_ms } from './ledger-clock.ts';
+import { hasSeveral, resetReplicas } from './replicas.ts';
 import type { Query, Row, Sql, SqlValue } from './sql.ts';
 
 export type Cause = {
@@ -51,8 +52,25 @@ export type WorkloadRow = Row & {
   ask: string;
   /** Unused for so long it is stopped; 0: never for that. */
   idle_after_ms: number;
+  /** What admission tries of its fallbacks, as text; empty where it has none. */
+  fallback: string;
+  /** The step that what it claims is of; 0: as asked. */
+  fallback_step: number;
+  /** 1: it gave its place up to go back to what it asked, and waits no longer for a fallback. */
+  fallback_due: number;
+  fallback_return: number;
+  /** The machine that keeps its disk: it runs nowhere else. */
+  home_machine_id: string | null;
+  home_region: string;
+  /** A machine on which a start failed: the last choice until then. */
+  avoid_machine_id: string | null;
+  avoid_until: number;
   /** The restore that this one was there for; 0 where it was made since. */
   restored_epoch: number;
+  /** How many runs of it are to answer at once; more than 1 for endpoints alone. */
+  replicas: number;
+  /** How many count against the quota: those that are to go count until they are proven gone. */
+  claims: number;
 };
 
 export type Move = {
@@ -116,6 +134,9 @@ export async function moveWorkload(
     code: move.code,
     details: JSON.stringify({ ...move.details, ...move.extra }),
   });
+  if (hasSeveral(moved) && (move.event === 'parked' || move.event === 'start')) {
+    await resetReplicas(sql, moved.id, at);
+  }
   return measure(sql, row, moved, cause);
 }
 
@@ -126,15 +147,26 @@ async function measure(
   moved: WorkloadRow,
   cause: Cause,
 ): Promise<WorkloadRow> {
-  const run = { workload_id: moved.id, replica: 0, run_epoch: moved.run_epoch };
   if (!isMetered(before.state) && isMetered(moved.state)) {
-    await openInterval(sql, 'metered', run, moved, moved.event_at, cause);
+    for (const run of await readyRuns(sql, moved)) {
+      await openInterval(sql, 'metered', run, moved, moved.event_at, cause);
+    }
   }
   if (!isMetered(before.state) || isMetered(moved.state)) return moved;
-  const { stepped_ms } = await closeMetered(sql, run, cause);
+  const { stepped_ms } = await closeAllMetered(sql, moved.id, cause);
   if (Math.abs(stepped_ms) <= step_noticed_ms) return moved;
   const details = { moved: `${stepped_ms < 0 ? '-' : '+'}${formatDuration(Math.abs(stepped_ms))}` };
   return noteWorkload(sql, moved, { code: 'clock_stepped', details }, cause);
+}
+
+/** What answers of it: a run of each replica that is wanted and ready. */
+function readyRuns(sql: Sql, { id, replicas }: WorkloadRow): Promise<(Row & RunKeys)[]> {
+  return sql.all<Row & RunKeys>(
+    `select workload_id, replica, run_epoch from runs
+     where workload_id = $1 and replica < $2 and superseded_at is null and ended_at is null
+       and ready_at is not null and wanted = 'run' order by replica`,
+    [id, replicas],
+  );
 }
 
 /** Records a decision that leaves the state as it was, and returns the new row. */

@@ -19,6 +19,8 @@ export type IdleRow = Row & {
   name: string;
   kind: string;
   run_epoch: number;
+  /** Of the run whose idle time is counted: its first replica's; 0 where that has none. */
+  counted_epoch: number;
   gpu_count: number;
   idle_after_ms: number;
 };
@@ -26,9 +28,12 @@ export type IdleRow = Row & {
 /** A page of what runs and is to be stopped where nobody uses it. */
 export const listIdlers: Query<{ after: string; limit: number }, IdleRow[]> = (sql, args) =>
   sql.all<IdleRow>(
-    `select id, name, kind, run_epoch, gpu_count, idle_after_ms from workloads
-     where idle_after_ms > 0 and state = 'running' and intent = 'running' and id > $1
-     order by id limit $2`,
+    `select w.id, w.name, w.kind, w.run_epoch, w.gpu_count, w.idle_after_ms,
+       coalesce(r.run_epoch, 0) as counted_epoch
+     from workloads w
+       left join runs r on r.workload_id = w.id and r.replica = 0 and r.superseded_at is null
+     where w.idle_after_ms > 0 and w.state = 'running' and w.intent = 'running' and w.id > $1
+     order by w.id limit $2`,
     [args.after, args.limit],
   );
 

@@ -126,21 +126,31 @@ const targets = `
        r.machine_id, r.placed_class, m.name as machine_name,
        m.tenant_id as machine_tenant_id, m.region
      from workloads w
-       left join runs r on r.workload_id = w.id and r.run_epoch = w.run_epoch
+       left join runs r on r.workload_id = w.id and r.superseded_at is null
+         and r.replica < w.replicas and r.wanted = 'run'
          and r.ended_at is null and r.ready_at is not null
        left join machines m on m.id = r.machine_id`;
 
-/** The endpoint a key opens, with its current run where it has one. */
+/** A workload with its run that answers, of several the first; without one where none does. */
 export const findTarget: Query<{ workload_id: string }, TargetRow | undefined> = (sql, args) =>
-  sql.get<TargetRow>(`${targets} where w.id = $1 and w.state <> 'deleted'`, [args.workload_id]);
+  sql.get<TargetRow>(
+    `${targets} where w.id = $1 and w.state <> 'deleted' order by r.replica limit 1`,
+    [args.workload_id],
+  );
+
+/** The endpoint a key opens, once for each of its replicas that answers, or once without any. */
+export const findTargets: Query<{ workload_id: string }, TargetRow[]> = (sql, args) =>
+  sql.all<TargetRow>(`${targets} where w.id = $1 and w.state <> 'deleted' order by r.replica`, [
+    args.workload_id,
+  ]);
 
 type Named = { tenant_id: string; name: string };
 
-/** An endpoint of a tenant by its name. */
-export const findTargetNamed: Query<Named, TargetRow | undefined> = (sql, args) =>
-  sql.get<TargetRow>(
+/** The same of an endpoint of a tenant by its name. */
+export const findTargetsNamed: Query<Named, TargetRow[]> = (sql, args) =>
+  sql.all<TargetRow>(
     `${targets} where w.tenant_id = $1 and w.name = $2 and w.kind = 'endpoint'
-       and w.state <> 'deleted'`,
+       and w.state <> 'deleted' order by r.replica`,
     [args.tenant_id, args.name],
   );
 
@@ -150,6 +160,10 @@ type Many = { tenant_id: string; limit: number };
 export const listAnswering: Query<Many, TargetRow[]> = (sql, args) =>
   sql.all<TargetRow>(
     `${targets} where w.tenant_id = $1 and w.kind = 'endpoint' and w.state = 'running'
-       and r.machine_id is not null order by w.name limit $2`,
+       and r.machine_id is not null
+       and not exists (select 1 from runs o where o.workload_id = w.id and o.replica < r.replica
+         and o.superseded_at is null and o.wanted = 'run' and o.ended_at is null
+         and o.ready_at is not null)
+     order by w.name limit $2`,
     [args.tenant_id, args.limit],
   );

@@ -31,6 +31,8 @@ export type LedgerFields = {
   gpu_count: number;
   cpu_millis: number;
   memory_bytes: number;
+  /** What a second of it weighed in fair share when it was placed; 0: as its class weighs now. */
+  weight_millis: number;
   started_at: number;
   started_steady: number;
   /** What the wall clock said then, which may be before `started_at` where it stepped back. */
@@ -62,7 +64,7 @@ export async function openInterval(
 ): Promise<void> {
   const keys = [run.workload_id, run.replica, run.run_epoch];
   const facts = await sql.get<Row & Facts>(
-    `select r.machine_id, r.placed_class, w.gpu_count, h.cpu_millis, h.memory_bytes from runs r
+    `select r.machine_id, r.placed_class, r.weight_millis, w.gpu_count, h.cpu_millis, h.memory_bytes from runs r
        join workloads w on w.id = r.workload_id
        join holds h on h.workload_id = r.workload_id and h.replica = r.replica
          and h.run_epoch = r.run_epoch and h.device = ''
@@ -89,7 +91,7 @@ export async function openInterval(
 
 type Facts = Pick<
   LedgerFields,
-  'machine_id' | 'placed_class' | 'gpu_count' | 'cpu_millis' | 'memory_bytes'
+  'machine_id' | 'placed_class' | 'gpu_count' | 'cpu_millis' | 'memory_bytes' | 'weight_millis'
 >;
 
 /** Closes what a run held, now that it holds nothing any more. */
@@ -130,6 +132,25 @@ export async function closeMetered(
   else if (is_fresh) await close(sql, open, steady, 'event', steady);
   else await close(sql, open, proven, 'last_proof', steady);
   return { stepped_ms: cause.now - open.started_wall - (steady - open.started_steady) };
+}
+
+/** The same for all that is metered of a workload, which is no longer running. */
+export async function closeAllMetered(
+  sql: Sql,
+  workload_id: string,
+  cause: Instant,
+): Promise<{ stepped_ms: number }> {
+  const open = await sql.all<Row & RunKeys>(
+    `select workload_id, replica, run_epoch from ledger
+     where workload_id = $1 and kind = 'metered' and ended_at is null order by replica`,
+    [workload_id],
+  );
+  let stepped_ms = 0;
+  for (const run of open) {
+    const closed = await closeMetered(sql, run, cause);
+    if (Math.abs(closed.stepped_ms) > Math.abs(stepped_ms)) stepped_ms = closed.stepped_ms;
+  }
+  return { stepped_ms };
 }
 
 /**
@@ -208,15 +229,17 @@ async function insertEntry(sql: Sql, row: LedgerFields): Promise<void> {
   await sql.run(
     `insert into ledger (id, workload_id, replica, run_epoch, kind, entry, sign, reason, tenant_id,
        user_id, machine_id, placed_class, gpu_count, cpu_millis, memory_bytes, started_at,
-       started_steady, started_wall, ended_at, ended_steady, ended_by, closed_steady)
+       started_steady, started_wall, ended_at, ended_steady, ended_by, closed_steady,
+       weight_millis)
      values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-       $20, $21, $22)
+       $20, $21, $22, $23)
      on conflict do nothing`,
     [
       ...[id, row.workload_id, row.replica, row.run_epoch, row.kind, row.entry, row.sign],
       ...[row.reason, row.tenant_id, row.user_id, row.machine_id, row.placed_class],
       ...[row.gpu_count, row.cpu_millis, row.memory_bytes, row.started_at, row.started_steady],
       ...[row.started_wall, row.ended_at, row.ended_steady, row.ended_by, row.closed_steady],
+      row.weight_millis,
     ],
   );
 }

@@ -9,6 +9,7 @@ import type { Amounts, Placement, WorkloadSpec } from '../core/workload.ts';
 import { areFree, type DevicesAsked, takeDevices } from './device-holds.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
 import { claimPlaced, noteTaken, type PlacedAs, placedAs } from './fallback.ts';
+import { isAtHome, settle } from './homes.ts';
 import { openInterval, type RunKeys } from './ledger.ts';
 import { firstWaiting, hasSeveral, setReplica } from './replicas.ts';
 import { isReconciled, nextRunEpoch } from './restore.ts';
@@ -48,10 +49,13 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
   if (unproven !== undefined) return { outcome: 'changed_meanwhile' };
   if (!(await isReconciled(sql, row.restored_epoch))) return { outcome: 'unreconciled' };
   const as = placedAs(row, args.placement, args.fallback_step ?? 0, args.now);
-  if (as === null) return { outcome: 'not_allowed' };
+  if (as === null || !isAtHome(row, args.placement)) return { outcome: 'not_allowed' };
   // By now it may be drained, removed, or shared with fewer.
-  if (!(await mayPlace(sql, row.tenant_id, args.placement))) return { outcome: 'not_allowed' };
   const asked = as.spec;
+  const region = row.home_machine_id === null ? asked.region : null;
+  if (!(await mayPlace(sql, row.tenant_id, args.placement, region))) {
+    return { outcome: 'not_allowed' };
+  }
   const machine_id = args.placement.machine_id;
   if (!(await hasRoom(sql, machine_id, asked))) return { outcome: 'no_room' };
   const devices = devicesAsked(row, asked, args.placement);
@@ -63,6 +67,7 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
   await supersedeRuns(sql, run, args.now);
   await insertRun(sql, args, run, as);
   await takeDevices(sql, run, devices, args.now);
+  await settle(sql, row, args.placement);
   await bumpMachinesOf(sql, row.id);
   const { machine_name, driver, placed_class, isolation } = args.placement;
   const placed = await moveWorkload(
@@ -137,14 +142,16 @@ export async function insertRun(
   { spec: asked, taken }: PlacedAs,
 ): Promise<void> {
   const { machine_id, driver, as = null, isolation, placed_class } = args.placement;
+  const { runtime, weight_millis = 0 } = args.placement;
   await sql.run(
     `insert into runs (workload_id, replica, run_epoch, machine_id, driver, isolation,
-       placed_class, wanted, observed, created_at, driver_as, fallback)
-     values ($1, $10, $2, $3, $4, $5, $6, 'run', 'absent', $7, $8, $9)`,
+       placed_class, wanted, observed, created_at, driver_as, fallback, runtime, weight_millis)
+     values ($1, $10, $2, $3, $4, $5, $6, 'run', 'absent', $7, $8, $9, $11, $12)`,
     [
       ...[workload_id, run_epoch, machine_id, driver, isolation, placed_class, args.now, as],
       taken === null ? '' : JSON.stringify(taken),
       replica,
+      ...[runtime === undefined ? null : JSON.stringify(runtime), weight_millis],
     ],
   );
   await sql.run(

@@ -8,7 +8,7 @@
  */
 import { type Claims, exceeded, exceededDetails, type QuotaLimits } from '../core/quota.ts';
 import type { Details } from '../core/reasons.ts';
-import { readSpec } from '../core/workload.ts';
+import { readSpec, type WorkloadSpec } from '../core/workload.ts';
 import type { WorkloadRow } from './events.ts';
 import type { Row, Sql } from './sql.ts';
 
@@ -24,6 +24,8 @@ export type ClaimArgs = {
   cpu_millis: number;
   memory_bytes: number;
   disk_bytes: number;
+  /** How often all of that: the replicas of an endpoint; once where it is left out. */
+  claims?: number;
 };
 
 /** Why a claim is refused, or null. `except`: the workload that claims, where it is one already. */
@@ -57,7 +59,12 @@ async function firstExceeded(
   asked: ClaimArgs,
   except: string,
 ): Promise<Details | null> {
-  const claim: Claims = { ...asked, workloads: 1, gpus: asked.gpu_count };
+  const { claims = 1 } = asked;
+  const claim: Claims = {
+    ...{ workloads: 1, gpus: asked.gpu_count * claims, cpu_millis: asked.cpu_millis * claims },
+    memory_bytes: asked.memory_bytes * claims,
+    disk_bytes: asked.disk_bytes * claims,
+  };
   for (const row of rows) {
     const over = exceeded(row, await sumClaims(sql, row, except), claim);
     if (over !== null) return exceededDetails(over, await nameScope(sql, row));
@@ -67,11 +74,21 @@ async function firstExceeded(
 
 /** A workload with the amounts that it claims: one of an earlier version gets them from its spec. */
 export async function withClaims(sql: Sql, row: WorkloadRow): Promise<WorkloadRow> {
-  if (row.cpu_millis > 0) return row;
-  const spec = readSpec(row.spec);
+  // What stood in for what it asks counts no longer.
+  if (row.cpu_millis > 0 && row.fallback_step === 0) return row;
+  return setClaims(sql, row, readSpec(row.spec), 0);
+}
+
+/** Has it claim what a spec says: of a step of its fallbacks, or 0 for what it asks. */
+export async function setClaims(
+  sql: Sql,
+  row: WorkloadRow,
+  spec: WorkloadSpec,
+  fallback_step: number,
+): Promise<WorkloadRow> {
   const filled = await sql.get<WorkloadRow>(
     `update workloads set gpu_class = $2, gpu_count = $3, cpu_millis = $4, memory_bytes = $5,
-       disk_bytes = $6 where id = $1 returning *`,
+       disk_bytes = $6, fallback_step = $7 where id = $1 returning *`,
     [
       row.id,
       spec.gpu_class ?? '',
@@ -79,16 +96,17 @@ export async function withClaims(sql: Sql, row: WorkloadRow): Promise<WorkloadRo
       spec.cpu_millis,
       spec.memory_bytes,
       spec.disk_bytes,
+      fallback_step,
     ],
   );
   return filled ?? row;
 }
 
 const claimSums = `cast(count(*) as bigint) as workloads,
-  cast(coalesce(sum(gpu_count), 0) as bigint) as gpus,
-  cast(coalesce(sum(cpu_millis), 0) as bigint) as cpu_millis,
-  cast(coalesce(sum(memory_bytes), 0) as bigint) as memory_bytes,
-  cast(coalesce(sum(disk_bytes), 0) as bigint) as disk_bytes`;
+  cast(coalesce(sum(gpu_count * claims), 0) as bigint) as gpus,
+  cast(coalesce(sum(cpu_millis * claims), 0) as bigint) as cpu_millis,
+  cast(coalesce(sum(memory_bytes * claims), 0) as bigint) as memory_bytes,
+  cast(coalesce(sum(disk_bytes * claims), 0) as bigint) as disk_bytes`;
 /** The index `workloads_claims` holds just these. */
 const isClaim = `state not in ('stopped', 'failed', 'deleted')`;
 

@@ -1,7 +1,9 @@
 /**
  * Runs: attempts of a workload on a machine, as rows, and what a machine's desired state reads.
  */
+import { runName } from '../core/run.ts';
 import type { DriverName, Sharing } from '../core/trust.ts';
+import { devicesOfMachine } from './device-holds.ts';
 import type { WorkloadRow } from './events.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
@@ -48,11 +50,15 @@ export type DesiredRow = RunRow & {
   owner_tenant_id: string;
   sharing: Sharing;
   is_guest: number;
+  /** The GPUs that the run holds, by UUID, with commas between. */
+  gpu_uuids: string;
 };
 
 /** Every run of a machine that is not yet gone without a trace, with what it is for. */
-export const runsOfMachine: Query<{ machine_id: string }, DesiredRow[]> = (sql, args) =>
-  sql.all<DesiredRow>(
+export const runsOfMachine: Query<{ machine_id: string }, DesiredRow[]> = async (sql, args) => {
+  const held = await devicesOfMachine(sql, args);
+  const byRun = Map.groupBy(held, runName);
+  const rows = await sql.all<DesiredRow>(
     `select r.*, w.name, w.spec, w.intent, w.tenant_id, m.tenant_id as owner_tenant_id, m.sharing,
        (select cast(count(*) as bigint) from machine_guests g
         where g.machine_id = m.id and g.tenant_id = w.tenant_id) as is_guest
@@ -61,3 +67,8 @@ export const runsOfMachine: Query<{ machine_id: string }, DesiredRow[]> = (sql, 
      order by r.workload_id, r.replica, r.run_epoch`,
     [args.machine_id],
   );
+  return rows.map((row) => {
+    const devices = held.length === 0 ? [] : (byRun.get(runName(row)) ?? []);
+    return { ...row, gpu_uuids: devices.map(({ device }) => device).join(',') };
+  });
+};

@@ -14,24 +14,37 @@ import {
 } from './accounts.ts';
 import { recordNotes } from './activity-notes.ts';
 import { eraseActivity, sealActivity } from './activity-seal.ts';
-import { fenceMachine, greetMachine, shareMachine } from './agents.ts';
+import { fenceMachine, greetMachine } from './agents.ts';
 import { recordExec, recordFileChange } from './exec.ts';
+import { setFallback } from './fallback.ts';
+import { returnToAsked } from './fallback-return.ts';
 import { forgetIdempotencyKeys } from './idempotency.ts';
 import { noteIdleSoon, parkIdle, setIdlePolicy, wakeIdle } from './idle.ts';
 import { createInvitation, redeemInvitation, revokeInvitation } from './invitations.ts';
 import { createKey, revokeKey } from './keys.ts';
 import { startLedgerClock } from './ledger-clock.ts';
+import { drainMachine, limitMachine, removeMachine, renameMachine } from './machine-changes.ts';
 import { addMachine, updateInventory } from './machines.ts';
+import { makeRoom } from './make-room.ts';
 import { applyModelFiles, wishModelFile } from './model-files.ts';
 import { rehashPassword, resetPassword, setPassword } from './passwords.ts';
 import { placeWorkload } from './place.ts';
+import { placeReplica } from './place-replica.ts';
+import { resumePreempted } from './preempt.ts';
 import { deductSleep, proveRunning } from './proofs.ts';
 import { queueWorkloads } from './queue.ts';
 import { setQuota } from './quota-limits.ts';
+import {
+  advanceReclaim,
+  hearMachineGuard,
+  reclaimMachine,
+  releaseMachine,
+} from './reclaim.ts';
 import { restoreStore } from './restore.ts';
 import { forgetRunKeys, keepRunKey } from './run-keys.ts';
 import { applyReport } from './run-reports.ts';
 import { recordSamples, saveUses } from './samples.ts';
+import { scaleEndpoint } from './scale.ts';
 import {
   forgetSecrets,
   noteDeploymentKey,
@@ -40,6 +53,8 @@ import {
   setSecret,
 } from './secrets.ts';
 import { revokeSession, revokeSessions, signInByPassword } from './sessions.ts';
+import { giveMachine, shareMachine } from './sharing.ts';
+import { addSimMachine } from './sim-machines.ts';
 import type { Store, TransactionTable } from './sql.ts';
 import { createTenant, renameTenant, setTenantDisabled } from './tenants.ts';
 import { createToken, logIn, revokeToken } from './tokens.ts';
@@ -52,6 +67,8 @@ export const transactions = {
   addMachine,
   addResetLink,
   addSignInLink,
+  addSimMachine,
+  advanceReclaim,
   applyModelFiles,
   applyReport,
   closeSession,
@@ -62,44 +79,58 @@ export const transactions = {
   deductSleep,
   deleteWorkload,
   disableUser,
+  drainMachine,
   enableUser,
   eraseActivity,
   fenceMachine,
   forgetIdempotencyKeys,
   forgetRunKeys,
   forgetSecrets,
+  giveMachine,
   greetMachine,
+  hearMachineGuard,
   keepRunKey,
   launchWorkload,
+  limitMachine,
   logIn,
+  makeRoom,
   noteDeploymentKey,
   noteIdleSoon,
   noteVisit,
   openSession,
   parkIdle,
+  placeReplica,
   placeWorkload,
   proveRunning,
   queueWorkloads,
   redeemAccessTicket,
   redeemInvitation,
   rehashPassword,
+  reclaimMachine,
   recordExec,
   recordFileChange,
   recordNotes,
   recordSamples,
+  releaseMachine,
   removeSecret,
+  removeMachine,
+  renameMachine,
   renameTenant,
   renewAccessSession,
   replaceOwnerToken,
   resealSecret,
   resetPassword,
   restoreStore,
+  returnToAsked,
+  resumePreempted,
   revokeInvitation,
   revokeKey,
   revokeSession,
   revokeSessions,
   revokeToken,
   saveUses,
+  scaleEndpoint,
+  setFallback,
   setIdlePolicy,
   setPassword,
   setQuota,

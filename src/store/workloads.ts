@@ -6,12 +6,14 @@
  * another tenant's workload is not found.
  */
 import { askText } from '../core/ask.ts';
+import { fallbackText } from '../core/fallback.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import type { WorkloadSpec } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
 import { insertFirstEvent, moveWorkload, type WorkloadRow } from './events.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
 import { refuseClaim, withClaims } from './quotas.ts';
+import { addReplicas, hasSeveral, retryFailed } from './replicas.ts';
 import { bumpMachinesOf, type RunRow } from './runs.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
@@ -49,7 +51,9 @@ async function insertWorkload(sql: Sql, args: LaunchArgs): Promise<LaunchResult>
   if (!args.name_is_free && (await isTaken(sql, args.tenant_id, name))) {
     return { ok: false, code: 'name_taken' };
   }
-  const claim = { ...args, ...args.spec, gpu_class: args.spec.gpu_class ?? '' };
+  const { replicas } = args.spec;
+  const gpu_class = args.spec.gpu_class ?? '';
+  const claim = { ...args, ...args.spec, gpu_class, claims: replicas };
   const over = await refuseClaim(sql, claim, '');
   if (over !== null) return { ok: false, code: 'quota_exceeded', details: over };
   const who = args.actor.replace(/^user:/, '');
@@ -57,9 +61,10 @@ async function insertWorkload(sql: Sql, args: LaunchArgs): Promise<LaunchResult>
     `insert into workloads (id, tenant_id, creator_id, name, kind, spec, state, intent, park_cause,
        code, details, revision, run_epoch, event_number, event_at, attempts, not_before, created_at,
        state_since, ask, gpu_class, gpu_count, cpu_millis, memory_bytes, disk_bytes,
-       idle_after_ms)
+       idle_after_ms, fallback, fallback_return, replicas, claims)
      values ($1, $2, $3, $4, $5, $6, 'pending', 'running', 'none', 'waiting_for_placement', $7,
-       1, 0, 1, $8, 0, 0, $8, $8, $9, $10, $11, $12, $13, $14, $15)
+       1, 0, 1, $8, 0, 0, $8, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+       $18)
      returning *`,
     [
       args.id,
@@ -74,9 +79,12 @@ async function insertWorkload(sql: Sql, args: LaunchArgs): Promise<LaunchResult>
       ...[claim.gpu_class, claim.gpu_count],
       ...[claim.cpu_millis, claim.memory_bytes, claim.disk_bytes],
       args.spec.idle_policy?.after_ms ?? 0,
+      ...[fallbackText(args.spec), args.spec.fallback_return ? 1 : 0],
+      claim.claims,
     ],
   );
   if (row === undefined) throw new Error('the inserted workload did not come back');
+  if (hasSeveral(row)) await addReplicas(sql, row.id, { from: 0, to: replicas, now: args.now });
   await insertFirstEvent(sql, row, args);
   await recordAction(sql, args.action, { target: `workload:${row.id}`, details: { name } });
   return { ok: true, row };
@@ -151,10 +159,13 @@ export function startWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<Ch
   return change(sql, args, async (row, why) => {
     if (row.state === 'deleting') return null;
     if (row.state === 'stopping') {
-      const park_cause = row.park_cause === 'idle' ? 'none' : row.park_cause;
+      const by_policy = row.park_cause === 'idle' || row.park_cause === 'preempted';
+      const park_cause = by_policy ? 'none' : row.park_cause;
       return setIntent(sql, row, 'running', park_cause);
     }
-    if (row.state !== 'stopped' && row.state !== 'failed') return row;
+    if (row.state !== 'stopped' && row.state !== 'failed') {
+      return hasSeveral(row) ? retryFailed(sql, row, args.now) : row;
+    }
     const over = await refuseClaim(sql, await withClaims(sql, row), row.id);
     if (over !== null) return { ok: false, code: 'quota_exceeded', details: over };
     const set = { intent: 'running', park_cause: 'none', attempts: 0, not_before: 0 } as const;
@@ -238,7 +249,9 @@ export async function wantRuns(
        and wanted <> 'remove'`,
     [wanted, workload_id],
   );
-  const open = wanted === 'park' ? 'ended_at is null' : 'removed_at is null';
+  // One that another run followed is not waited for: it says nothing of the workload any more.
+  const open =
+    wanted === 'park' ? 'ended_at is null and superseded_at is null' : 'removed_at is null';
   const left = await sql.get<{ count: number }>(
     `select count(*) as count from runs where workload_id = $1 and ${open}`,
     [workload_id],
@@ -283,18 +296,19 @@ export const listWorkloads: Query<PageArgs, WorkloadRow[]> = (sql, args) =>
     ],
   );
 
-/** The current run of each given workload, where it has one that was not removed. */
+/** The current run of each replica of some workloads, where it has one that was not removed. */
 export const currentRuns: Query<
   { workload_ids: string[] },
-  (RunRow & { machine_name: string })[]
+  (RunRow & { machine_name: string; machine_tenant_id: string; machine_reclaim: string })[]
 > = async (sql, args) =>
   args.workload_ids.length === 0
     ? []
     : sql.all(
-        `select r.*, m.name as machine_name from runs r
-             join workloads w on w.id = r.workload_id and w.run_epoch = r.run_epoch
+        `select r.*, m.name as machine_name, m.tenant_id as machine_tenant_id,
+             m.reclaim as machine_reclaim from runs r
              join machines m on m.id = r.machine_id
-           where r.workload_id ${sql.in(args.workload_ids, 1)} and r.removed_at is null`,
+           where r.workload_id ${sql.in(args.workload_ids, 1)} and r.superseded_at is null
+             and r.removed_at is null order by r.workload_id, r.replica`,
         args.workload_ids,
       );
 
