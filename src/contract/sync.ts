@@ -135,6 +135,8 @@ export type EndpointSpec = {
   model: string;
   context_length: number | null;
   parallel: number | null;
+  /** The GPUs that are its own, or that its creator shares; left out: none. */
+  gpu_uuids?: string[];
   cpu_millis: number;
   memory_bytes: number;
 };
@@ -148,6 +150,8 @@ type ImageSpec = {
   command: string[];
   /** Secrets by their names: the values come in `RunSecrets`. */
   env: Record<string, EnvValue>;
+  /** The GPUs that are its own, or that its creator shares; left out: none. */
+  gpu_uuids?: string[];
   cpu_millis: number;
   memory_bytes: number;
   disk_bytes: number;

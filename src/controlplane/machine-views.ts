@@ -6,17 +6,23 @@
  */
 import type { Presence } from '../backends/agent/presence.ts';
 import { type Inventory, inventorySchema, type Machine } from '../contract/machines.ts';
+import type { DeviceView } from '../core/devices.ts';
 import { healthyAccelerators } from '../core/gpus.ts';
+import { viewOf as reclaimViewOf } from '../core/reclaim.ts';
 import { type DriverName, driverIsolation } from '../core/trust.ts';
 import type { MachineDriver, MachineView } from '../core/workload.ts';
 import type { Slices } from '../lib/slices.ts';
 import {
+  capsOf,
   listHolders,
   listMachines,
   type MachineWithHolds,
   readInventories,
 } from '../store/machines.ts';
+import { parseReclaim } from '../store/preempt.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
+import { type DeviceFacts, deviceFacts, deviceViews, readHeld } from './device-views.ts';
+import { machineReclaim } from './reclaim-view.ts';
 
 export type MachineViews = {
   /** Every machine, for the controller; nobody's workloads are named. */
@@ -31,14 +37,19 @@ export type MachineViews = {
 /** Few enough that reading a page, inventories and all, is one short slice. */
 const page_rows = 50;
 
-type Known = { revision: number; inventory: Inventory | null; drivers: MachineDriver[] };
+type Known = {
+  revision: number;
+  inventory: Inventory | null;
+  drivers: MachineDriver[];
+  devices: DeviceFacts[];
+};
 type Deps = {
   store: EinsoraStore;
   presence: Presence;
   /** Made-up machines may take another driver's row of the trust matrix (ADR-0057). */
   dev?: boolean;
 };
-type Found = { row: MachineWithHolds; known: Known };
+type Found = { row: MachineWithHolds; known: Known; devices: DeviceView[] };
 
 export function createMachineViews({ store, presence, dev = false }: Deps): MachineViews {
   const known = new Map<string, Known>();
@@ -48,7 +59,16 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
     for (let after = ''; ; ) {
       const rows = await store.read(listMachines, { after, tenant_id, limit: page_rows });
       await learn(rows);
-      for (const row of rows) all.push({ row, known: known.get(row.id) ?? nothingKnown });
+      const with_devices = rows.filter((row) => (known.get(row.id)?.devices.length ?? 0) > 0);
+      const held = await readHeld(
+        store,
+        with_devices.map((row) => row.id),
+      );
+      for (const row of rows) {
+        const own = known.get(row.id) ?? nothingKnown;
+        const devices = deviceViews(own.devices, held.get(row.id) ?? [], tenant_id);
+        all.push({ row, known: own, devices });
+      }
       if (slices?.isOver()) await slices.rest();
       const last = rows.at(-1);
       if (rows.length < page_rows || last === undefined) return all;
@@ -64,7 +84,8 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
     for (const row of news) {
       const inventory = parseInventory(texts.get(row.id) ?? null);
       const drivers = driversOf(inventory, dev);
-      known.set(row.id, { revision: row.inventory_revision, inventory, drivers });
+      const devices = deviceFacts(inventory?.gpus ?? []);
+      known.set(row.id, { revision: row.inventory_revision, inventory, drivers, devices });
     }
   }
 
@@ -80,11 +101,11 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
 
   return {
     all: async (slices) =>
-      (await found(null, slices)).map((one) => viewOf(one.row, one.known, presence, [])),
+      (await found(null, slices)).map((one) => viewOf(one, presence, [])),
     async forPlan(tenant_id) {
       const holders = await holdersBy(tenant_id);
       const all = await found(tenant_id, null);
-      return all.map((one) => viewOf(one.row, one.known, presence, holders.get(one.row.id) ?? []));
+      return all.map((one) => viewOf(one, presence, holders.get(one.row.id) ?? []));
     },
     async list(tenant_id) {
       const holders = await holdersBy(tenant_id);
@@ -94,12 +115,13 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
         name: row.name,
         region: row.region,
         owner: row.owner,
-        sharing: row.sharing,
+        ...standingOf(row, tenant_id),
         online: presence.isOnline(row.id),
         last_seen_at: presence.lastHeardAt(row.id) ?? row.hello_at,
         ...amountsOf(row),
         workloads: holders.get(row.id) ?? [],
         ...guardShown(presence, row.id),
+        reclaim: machineReclaim(row.reclaim, row.tenant_id === tenant_id),
         inventory: row.tenant_id === tenant_id ? inventory : null,
       }));
     },
@@ -107,11 +129,18 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
   };
 }
 
-const nothingKnown: Known = { revision: 0, inventory: null, drivers: [] };
+/** With whom it is shared, and what its owner said of it: the owner's people alone see all of that. */
+function standingOf(row: MachineWithHolds, tenant_id: string) {
+  const { sharing, drained_at, guests } = row;
+  const is_yours = row.tenant_id === tenant_id;
+  const invited = is_yours ? guests.map(({ slug }) => slug) : null;
+  return { sharing, drained_at, is_yours, invited, caps: is_yours ? capsOf(row) : null };
+}
+
+const nothingKnown: Known = { revision: 0, inventory: null, drivers: [], devices: [] };
 
 function viewOf(
-  row: MachineWithHolds,
-  { inventory, drivers }: Known,
+  { row, known: { inventory, drivers }, devices }: Found,
   presence: Presence,
   holders: string[],
 ): MachineView {
@@ -120,14 +149,17 @@ function viewOf(
     name: row.name,
     region: row.region,
     owner_tenant_id: row.tenant_id,
-    invited_tenant_ids: [],
+    invited_tenant_ids: row.guests.map((guest) => guest.tenant_id),
     sharing: row.sharing,
     online: presence.isOnline(row.id),
     last_seen_at: presence.lastHeardAt(row.id) ?? row.hello_at,
+    drained: row.drained_at !== null,
     accelerators: inventory === null ? [] : healthyAccelerators(inventory),
+    devices,
     drivers,
     refuses: inventory?.refuses ?? null,
     guard: presence.guard(row.id),
+    reclaim: reclaimViewOf(parseReclaim(row.reclaim)),
     ...amountsOf(row),
     reserved: { cpu_millis: 0, memory_bytes: 0, disk_bytes: 0 },
     holders,

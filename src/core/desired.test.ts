@@ -36,6 +36,7 @@ const anyRow: fc.Arbitrary<DesiredSource> = fc.record({
   owner_tenant_id: fc.constantFrom('ada', 'bob'),
   sharing: fc.constantFrom('private', 'invite-only', 'community'),
   is_guest: fc.constantFrom(0, 1),
+  gpu_uuids: fc.constantFrom('', 'GPU-1', 'GPU-1,GPU-2'),
 });
 
 function always(check: (rows: DesiredSource[]) => void): void {

@@ -32,6 +32,8 @@ export type DesiredSource = {
   sharing: Sharing;
   /** 1 where the workload's tenant is invited to the machine. */
   is_guest: number;
+  /** The GPUs that the run holds, with commas between. */
+  gpu_uuids: string;
 };
 
 /** `dev`: made-up machines may take another driver's row of the trust matrix. */
@@ -62,7 +64,8 @@ function specOf(row: DesiredSource, action: DesiredRun['action']): RunTarget | n
   if (action !== 'run') return null;
   const spec = readSpec(row.spec);
   const { kind, image_id, accelerator, cpu_millis, memory_bytes, disk_bytes } = spec;
-  const sizes = { cpu_millis, memory_bytes };
+  const gpu_uuids = row.gpu_uuids === '' ? {} : { gpu_uuids: row.gpu_uuids.split(',') };
+  const sizes = { cpu_millis, memory_bytes, ...gpu_uuids };
   if (kind === 'notebook' || kind === 'instance') {
     const image = image_id ?? defaultImage(kind) ?? '';
     const { command, env } = spec;
