@@ -19,6 +19,8 @@ export type ExecRig = {
   /** What was started, in order. */
   sessions: ExecSession[];
   lab: Notebook;
+  /** Workloads that were woken, in order: the lab runs again at once. */
+  woken: string[];
   /** Opens a WebSocket to the exec of a workload. */
   dial(workload: string, headers?: Record<string, string>, protocol?: string): ExecClient;
   close(): Promise<void>;
@@ -27,6 +29,7 @@ export type ExecRig = {
 const never = new AbortController().signal;
 
 export async function createExecRig(): Promise<ExecRig> {
+  const woken: string[] = [];
   const driver = createSimDriver({ clock: systemClock, random: seededRandom(3) });
   const sessions: ExecSession[] = [];
   const ready = async (run: RunKey) => {
@@ -48,10 +51,16 @@ export async function createExecRig(): Promise<ExecRig> {
       return driver.files(run);
     },
   };
-  const site = await createSiteRig({ clock: systemClock, backend });
+  const site: SiteRig = await createSiteRig({
+    ...{ clock: systemClock, backend },
+    async wake(workload_id) {
+      woken.push(workload_id);
+      if (workload_id === lab.id) await site.move(lab, 'running');
+    },
+  });
   const lab = await site.addNotebook();
   return {
-    ...{ site, driver, sessions, lab },
+    ...{ site, driver, sessions, lab, woken },
     dial(
       workload,
       headers = { authorization: `Bearer ${site.rig.token}` },

@@ -73,6 +73,16 @@ export type SiteRigOptions = {
   wake?(workload_id: string): Promise<unknown>;
 };
 
+function wakerOf({ wake }: SiteRigOptions): ApiDeps['waker'] | null {
+  if (wake === undefined) return null;
+  return {
+    async wake(workload_id) {
+      await wake(workload_id);
+      return { outcome: 'woken' };
+    },
+  };
+}
+
 export async function createSiteRig(options: SiteRigOptions = {}): Promise<SiteRig> {
   const rig = await createRig();
   const clock = options.clock ?? rig.clock;
@@ -84,7 +94,8 @@ export async function createSiteRig(options: SiteRigOptions = {}): Promise<SiteR
   const cookieName = () => `einsora_session_${bound.port}`;
   const origin = () => `http://localhost:${bound.port}`;
   const backend = options.backend ?? rig.apiDeps.backend;
-  const api = createApi({ ...rig.apiDeps, store, cookieName, origin, backend, clock });
+  const waker = wakerOf(options) ?? rig.apiDeps.waker;
+  const api = createApi({ ...rig.apiDeps, store, cookieName, origin, backend, clock, waker });
   const dialled: string[] = [];
   const touched: string[] = [];
   const dial: { now: Dial } = { now: () => Promise.reject(new Error('nothing runs here')) };

@@ -180,3 +180,19 @@ test('a change is in the activity log by its path alone', async () => {
   assert.ok(rows.some(({ details }) => details === '{"path":"/tmp/noted"}'));
   assert.ok(!JSON.stringify(rows).includes('hush'));
 });
+
+test('files of what was stopped for being idle wake it, and of what a person stopped do not', async () => {
+  const { site, lab, woken } = given.rig;
+  await put('/tmp/kept', 'here');
+  const park = async (cause: string) => {
+    await site.move(lab, 'stopped');
+    const text = 'update workloads set park_cause = $2 where id = $1';
+    await site.rig.store.transact('write', { text, params: [lab.id, cause] });
+  };
+  await park('user');
+  assert.equal((await ask('?path=/tmp/kept')).status, 409);
+  assert.deepEqual(woken, []);
+  await park('idle');
+  const answer = await ask('?path=/tmp/kept');
+  assert.deepEqual([answer.status, await answer.text(), woken], [200, 'here', [lab.id]]);
+});

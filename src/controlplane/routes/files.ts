@@ -18,6 +18,7 @@ import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import { bodyOf, exactly, startOf } from '../file-streams.ts';
 import { createRunWatch, type RunWatch } from '../run-watch.ts';
+import { awaken } from '../ssh.ts';
 
 type Deps = ApiDeps & {
   watch: RunWatch;
@@ -117,7 +118,14 @@ async function inside<T>(
   work: (files: RunFiles, beside: Beside) => Promise<T>,
 ): Promise<T> {
   const workload = c.req.param('workload') ?? '';
-  const beside = await findBeside(deps.store, c.get('principal').tenant_id, workload);
+  const { store, clock, waker } = deps;
+  const asker = { destroyed: false };
+  c.req.raw.signal.addEventListener('abort', () => {
+    asker.destroyed = true;
+  });
+  const beside = await findBeside(store, c.get('principal').tenant_id, workload, (id) =>
+    awaken({ store, clock, wake: waker.wake }, id, asker, 'somebody reached for its files'),
+  );
   try {
     return await work(await deps.backend.files(beside.machine_id, beside.run), beside);
   } catch (thrown) {
