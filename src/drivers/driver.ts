@@ -87,6 +87,8 @@ export type Observation = {
   exit: RunExit | null;
   /** Wall-clock milliseconds. */
   started_at: number | null;
+  /** It stands still (`pause`); left out where it does not. */
+  paused?: boolean;
 };
 
 /** Null where it cannot be measured, which is not zero. `cpu_ms` counts up from the run's start. */
@@ -124,6 +126,15 @@ export type Driver = {
   start(spec: RunSpec, signal: AbortSignal): Promise<void>;
   observe(): Promise<Observation[]>;
   stop(run: RunKey, mode: 'park' | 'remove', grace_ms: number): Promise<void>;
+  /**
+   * Makes all of a run stand still in memory; resolves once nothing of it executes. It is running
+   * and paused then, also to another driver; it may be stopped, and nobody reaches it. Pausing what
+   * is paused or gone is no error. Drivers that cannot leave it out, and `resume` with it.
+   */
+  pause?(run: RunKey): Promise<void>;
+  resume?(run: RunKey): Promise<void>;
+  /** Little CPU where others want it too, or as much as before. Left out by those that cannot. */
+  lower?(run: RunKey, is_low: boolean): Promise<void>;
   /**
    * The output of a run from byte `offset` (negative: that many from the end), at most `limit`
    * bytes.

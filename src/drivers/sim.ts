@@ -58,6 +58,8 @@ type SimRun = {
   refused: number;
   /** How it was ended from outside. */
   stopped: RunExit | null;
+  /** It stands still; its clock goes on, so that scripts stay simple. */
+  paused?: boolean;
 };
 
 const stopped_by_us: RunExit = { code: 143, signal: 'SIGTERM', out_of_memory: false };
@@ -88,6 +90,10 @@ export function createSimDriver(options: SimOptions): Driver {
         over(run);
       }),
     observe: async () => runs.list().map((found) => observed(found, clock.now())),
+    pause: (run) => mutex.run(runName(run), async () => setPaused(alive(run), true, runs)),
+    resume: (run) => mutex.run(runName(run), async () => setPaused(alive(run), false, runs)),
+    // Nothing here uses any.
+    lower: async () => undefined,
     async logs(run, offset, limit) {
       const output = outputOf(runs.get(runName(run)), clock.now());
       const { from, to } = pieceAt(output.length, offset, limit);
@@ -100,6 +106,7 @@ export function createSimDriver(options: SimOptions): Driver {
       if (!found?.ports.includes(port_name)) {
         throw refuse('port_unreachable', 'it does not run', port_name);
       }
+      if (found.paused) throw refuse('port_unreachable', 'it stands still', port_name);
       const wait_ms = found.plan.ready_after_ms === undefined ? 0 : found.plan.ready_after_ms;
       return serve(() => wait_ms !== null && clock.now() >= found.started_at + wait_ms);
     },
@@ -109,11 +116,15 @@ export function createSimDriver(options: SimOptions): Driver {
       return { ...no_stats, cpu_ms: clock.now() - found.started_at, memory_bytes: 2 ** 27 };
     },
     async connect(run) {
-      if (alive(run) === null) throw refuse('port_unreachable', 'it does not run');
+      const found = alive(run);
+      if (found === null) throw refuse('port_unreachable', 'it does not run');
+      if (found.paused) throw refuse('port_unreachable', 'it stands still');
       return serve(() => true);
     },
     async exec(run, ask, signal) {
-      if (alive(run) === null) throw refuse('exec_failed', 'it does not run');
+      const found = alive(run);
+      if (found === null) throw refuse('exec_failed', 'it does not run');
+      if (found.paused) throw refuse('exec_failed', 'it stands still');
       const own = besideOf(run);
       const ends = AbortSignal.any([signal, own.over.signal]);
       return playExec(ask, { clock, files: own.files, over: ends });
@@ -189,6 +200,12 @@ async function stop(
   else runs.set(name, { ...found, stopped });
 }
 
+function setPaused(found: SimRun | null, paused: boolean, runs: SimState): void {
+  if (found === null || (found.paused ?? false) === paused) return;
+  const { paused: _, ...rest } = found;
+  runs.set(runName(found.run), paused ? { ...rest, paused } : rest);
+}
+
 function refusal(spec: RunSpec, plan: SimPlan, signal: AbortSignal): DriverError | null {
   if (signal.aborted) return refuse('start_failed', 'it was called off');
   if (spec.argv.length === 0) return refuse('start_failed', 'there is no program to run');
@@ -211,7 +228,9 @@ function observed(found: SimRun, now_ms: number): Observation {
   const { run, spec_hash, started_at } = found;
   if (found.plan.is_unknown) return { run, spec_hash, state: 'unknown', exit: null, started_at };
   const exit = endOf(found, now_ms);
-  return { run, spec_hash, state: exit === null ? 'running' : 'exited', exit, started_at };
+  if (exit !== null) return { run, spec_hash, state: 'exited', exit, started_at };
+  const paused = found.paused ? { paused: true } : {};
+  return { run, spec_hash, state: 'running', exit, started_at, ...paused };
 }
 
 function outputOf(found: SimRun | undefined, now_ms: number): Buffer {

@@ -17,6 +17,7 @@ import {
 } from '../../src/drivers/driver.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { systemRandom } from '../../src/lib/random.ts';
+import { pauseTests } from './driver-pause.ts';
 import { sessionTests } from './driver-sessions.ts';
 
 export type DriverHarness = {
@@ -37,7 +38,7 @@ export type DriverHarness = {
 };
 
 type Options = { skip: string | false };
-type Body = (harness: DriverHarness) => Promise<void>;
+export type Body = (harness: DriverHarness) => Promise<void>;
 
 const never = new AbortController().signal;
 const gone: RunKey = { workload_id: '0'.repeat(26), replica: 0, run_epoch: 9 };
@@ -65,6 +66,7 @@ export function driverContract(
       }
     });
   const all = [...startTests, ...endTests, ...streamTests, ...workspaceTests, ...sessionTests];
+  all.push(...pauseTests);
   for (const [what, body] of all) it(what, body);
 }
 
@@ -354,7 +356,7 @@ function untilPrinted({ driver, clock }: DriverHarness, run: RunKey): Promise<st
   });
 }
 
-function untilHealthy({ driver, clock }: DriverHarness, run: RunKey): Promise<number> {
+export function untilHealthy({ driver, clock }: DriverHarness, run: RunKey): Promise<number> {
   return until(clock, 'it answered', async () => {
     const connection = await driver.dial(run, 'http').catch(() => null);
     if (connection === null) return null;

@@ -17,7 +17,7 @@ import { createKeyedMutex, type KeyedMutex } from '../mutex.ts';
 import { readOutput } from '../native/output.ts';
 import { connectToPort } from '../native/socket.ts';
 import { connectInContainer } from './connect.ts';
-import { containerName, type RunLabels } from './container.ts';
+import { type Container, containerName, type RunLabels } from './container.ts';
 import { createEngine, type Engine } from './engine.ts';
 import { driverError, EngineDown } from './engine-error.ts';
 import { openExec } from './exec.ts';
@@ -26,6 +26,7 @@ import { containerFiles } from './files.ts';
 import { createImages, type Images } from './images.ts';
 import { ensureFencedNetwork, type Fence } from './network.ts';
 import { createOutputPuller, type OutputPuller } from './output.ts';
+import { isPaused, lowerContainer, pauseContainer, resumeContainer } from './pause.ts';
 import { probeDocker } from './probe.ts';
 import { type PullPatience, pull_patience } from './pull.ts';
 import {
@@ -96,6 +97,7 @@ export function createDockerDriver(options: DockerOptions): Driver {
       }),
     observe: () => observe(context),
     stop: (run, mode, grace_ms) => exclusively(run, () => stop(context, run, mode, grace_ms)),
+    ...pausing(context),
     logs: (run, offset, limit) => logs(context, run, offset, limit),
     dial: (run, port_name) => dial(context, run, port_name),
     async stats(run) {
@@ -112,7 +114,7 @@ export function createDockerDriver(options: DockerOptions): Driver {
     },
     async connect(run, tcp_port) {
       const found = await lookFor(context, run, 'port_unreachable');
-      if (found?.judgement.state === 'running') {
+      if (found?.judgement.state === 'running' && !isPaused(found.container)) {
         return connectInContainer(engine, found.container, tcp_port);
       }
       throw driverError('port_unreachable', { port: String(tcp_port), why: 'it does not run' });
@@ -126,6 +128,23 @@ export function createDockerDriver(options: DockerOptions): Driver {
       const { reference, digest } = await context.images.ensure(image, signal, onProgress);
       return digest === null ? reference : `${reference} (${digest.slice(0, 19)})`;
     },
+  };
+}
+
+type Pausing = Required<Pick<Driver, 'pause' | 'resume' | 'lower'>>;
+
+function pausing(context: Context): Pausing {
+  /** With the container of a run that runs; what is gone is left alone. */
+  const withContainer = (run: RunKey, work: (container: Container) => Promise<void>) =>
+    context.mutex.run(runName(run), async () => {
+      const found = await lookFor(context, run, 'exec_failed');
+      if (found?.judgement.state === 'running') await work(found.container);
+    });
+  const { engine } = context;
+  return {
+    pause: (run) => withContainer(run, (one) => pauseContainer(engine, one)),
+    resume: (run) => withContainer(run, (one) => resumeContainer(engine, one)),
+    lower: (run, is_low) => withContainer(run, (one) => lowerContainer(engine, one, is_low)),
   };
 }
 
@@ -162,7 +181,9 @@ async function observeOne(context: Context, one: Watched): Promise<Observation |
   const { run, spec_hash } = labels;
   if (judgement.state !== 'unbegun') {
     const exit = judgement.state === 'exited' ? judgement.exit : null;
-    return { run, spec_hash, state: judgement.state, exit, started_at: judgement.started_at };
+    const { state, started_at } = judgement;
+    const paused = state === 'running' && isPaused(one.container) ? { paused: true } : {};
+    return { run, spec_hash, state, exit, started_at, ...paused };
   }
   const doubt = { run, spec_hash, state: 'unknown', exit: null, started_at: null } as const;
   if (context.starting.has(runName(run))) return doubt;
@@ -246,6 +267,7 @@ async function dial(context: Context, run: RunKey, port_name: string): Promise<D
   const found = await lookFor(context, run, 'port_unreachable');
   if (found?.judgement.state !== 'running') throw unreachable('it does not run');
   const { labels, container } = found;
+  if (isPaused(container)) throw unreachable('it stands still');
   if (labels.ports.includes(port_name)) {
     return connectToPort(runFolder(context.folder, run).sockets, port_name);
   }
@@ -291,6 +313,8 @@ async function running(context: Context, run: RunKey): Promise<Watched | null> {
 
 async function needRunning(context: Context, run: RunKey): Promise<Watched> {
   const found = await lookFor(context, run, 'exec_failed');
-  if (found?.judgement.state === 'running') return found;
-  throw driverError('exec_failed', { name: run.workload_id, why: 'it does not run' });
+  const is_paused = found !== null && isPaused(found.container);
+  if (found?.judgement.state === 'running' && !is_paused) return found;
+  const why = is_paused ? 'it stands still' : 'it does not run';
+  throw driverError('exec_failed', { name: run.workload_id, why });
 }

@@ -13,6 +13,7 @@ import { type Container, inspectContainer, removeContainer } from './container.t
 import type { Engine } from './engine.ts';
 import { driverError, isStatus, oneLine } from './engine-error.ts';
 import type { OutputPuller } from './output.ts';
+import { resumeContainer } from './pause.ts';
 import { containerPids, signalPid } from './processes.ts';
 import { type RunFolder, writeEnd } from './run-folder.ts';
 import type { Watch } from './watch.ts';
@@ -32,6 +33,8 @@ export async function endContainer(
   grace_ms: number,
 ): Promise<{ exit: RunExit; started_at: number | null }> {
   try {
+    // What stands still could not be asked to end; some engines cannot end it either.
+    await resumeContainer(deps.engine, container);
     if (isAlive(container) && grace_ms > 0) {
       await signal(deps.engine, container, container.stop_signal);
       await untilEnded(deps, container.id, grace_ms);

@@ -7,6 +7,7 @@
  */
 import type { Clock } from '../../lib/clock.ts';
 import { driverError } from './errors.ts';
+import { freezerOf, thaw } from './freeze.ts';
 import { groupPids, removeGroup } from './group.ts';
 import { groupOfRun, settle } from './judge.ts';
 import { claimForDriver, type RunFolder, type RunLabel, readClaim } from './label.ts';
@@ -31,6 +32,8 @@ export async function halt(
   if (claim.by !== 'keeper' || claim.keeper.boot_id !== boot_id) return;
   const { keeper } = claim;
   const group = groupOfRun(label, keeper);
+  // What stands still could not be asked to end, nor be ended.
+  thaw(group, freezerOf(group));
   const begun = clock.monotonic();
   const asked = new Set<number>();
   for (;;) {

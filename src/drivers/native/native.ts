@@ -22,15 +22,16 @@ import {
   type Observation,
   type RunSpec,
 } from '../driver.ts';
-import { createKeyedMutex } from '../mutex.ts';
-import { describeCaps, detectCaps, readCapsSnapshot } from './cgroup.ts';
+import { createKeyedMutex, type KeyedMutex } from '../mutex.ts';
+import { describeCaps, detectCaps, type Group, readCapsSnapshot } from './cgroup.ts';
 import { connectInside } from './connect.ts';
 import { driverError, portUnreachable } from './errors.ts';
 import { execInside, type Inside } from './exec.ts';
 import { filesInside } from './files.ts';
+import { freeze, freezerOf, isFrozen, setWeight, thaw } from './freeze.ts';
 import { groupStats, oomKills, removeGroup } from './group.ts';
 import { halt } from './halt.ts';
-import { judge } from './judge.ts';
+import { type Judgement, judge } from './judge.ts';
 import { claimForDriver, type RunFolder, type RunLabel, readLabel } from './label.ts';
 import { launch, systemd_run } from './launch.ts';
 import { boundOutput, readOutput } from './output.ts';
@@ -95,6 +96,7 @@ export function createNativeDriver(options: NativeOptions): Driver {
         await halt(at, label, grace_ms, { clock, boot_id });
         if (mode === 'remove') runs.remove(at);
       }),
+    ...pausing(runs, mutex, clock),
     async logs(run, offset, limit) {
       const found = runs.look(run);
       if (found === null) return { text: '', next_offset: 0, end: true };
@@ -106,6 +108,7 @@ export function createNativeDriver(options: NativeOptions): Driver {
       if (!found.label.ports.includes(port_name)) {
         throw portUnreachable(port_name, 'it has no such port');
       }
+      if (standsStill(found)) throw portUnreachable(port_name, 'it stands still');
       return connectToPort(found.at.sockets, port_name);
     },
     async stats(run) {
@@ -132,7 +135,28 @@ export function createNativeDriver(options: NativeOptions): Driver {
 function lookInside(runs: Runs, run: RunKey): Inside {
   const found = runs.look(run);
   if (found === null) throw driverError('exec_failed', { why: 'it is not here' });
+  if (standsStill(found)) throw driverError('exec_failed', { why: 'it stands still' });
   return found;
+}
+
+function standsStill({ seen }: { seen: Judgement }): boolean {
+  return seen.state === 'running' && isFrozen(seen.group, freezerOf(seen.group));
+}
+
+type Pausing = Required<Pick<Driver, 'pause' | 'resume' | 'lower'>>;
+
+function pausing(runs: Runs, mutex: KeyedMutex, clock: Clock): Pausing {
+  /** With the group of a run that runs; what is gone is left alone. */
+  const withGroup = (run: RunKey, work: (group: Group) => void | Promise<void>) =>
+    mutex.run(runName(run), async () => {
+      const seen = runs.look(run)?.seen;
+      if (seen?.state === 'running') await work(seen.group);
+    });
+  return {
+    pause: (run) => withGroup(run, (group) => freeze(group, freezerOf(group), clock)),
+    resume: (run) => withGroup(run, (group) => thaw(group, freezerOf(group))),
+    lower: (run, is_low) => withGroup(run, (group) => setWeight(group, is_low)),
+  };
 }
 
 async function start(context: Context, spec: RunSpec, signal: AbortSignal): Promise<void> {
@@ -178,7 +202,8 @@ function observeOne(context: Context, at: RunFolder, label: RunLabel): Observati
   if (seen.state !== 'unclaimed') {
     boundOutput(at.output);
     const exit = seen.state === 'exited' ? seen.exit : null;
-    return { run, spec_hash, state: seen.state, exit, started_at: seen.started_at };
+    const paused = standsStill({ seen }) ? { paused: true } : {};
+    return { run, spec_hash, state: seen.state, exit, started_at: seen.started_at, ...paused };
   }
   if (context.starting.has(at.name)) return doubt(label);
   // The program was killed before a keeper took over. Taking the run keeps it so: nothing ran.

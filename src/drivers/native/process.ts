@@ -31,6 +31,12 @@ export function parseStat(stat: string): number | null {
   return ticks;
 }
 
+/** The letter by which the kernel names what a process does; null where it is gone. */
+export function processState(pid: number): string | null {
+  const stat = readProcess(pid, 'stat');
+  return stat === null ? null : (stat.slice(stat.lastIndexOf(')') + 2).split(' ')[0] ?? null);
+}
+
 export function isAlive(identity: ProcessIdentity, boot_id: string): boolean {
   return identity.boot_id === boot_id && startTicks(identity.pid) === identity.start_ticks;
 }
