@@ -8,11 +8,13 @@ import { accountRoutes } from './routes/accounts.ts';
 import { activityRoutes } from './routes/activity.ts';
 import { eventRoutes } from './routes/events.ts';
 import { exportRoutes } from './routes/export.ts';
+import { fallbackRoutes } from './routes/fallback.ts';
 import { fileRoutes } from './routes/files.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
 import { modelRoutes } from './routes/models.ts';
 import { quotaRoutes } from './routes/quotas.ts';
+import { reclaimRoutes } from './routes/reclaim.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { sshRoutes } from './routes/ssh.ts';
 import { statsRoutes } from './routes/stats.ts';
@@ -29,12 +31,14 @@ export const routes = {
   ...tokenRoutes,
   ...workloadRoutes,
   ...statsRoutes,
+  ...fallbackRoutes,
   ...accessRoutes,
   ...sshRoutes,
   ...fileRoutes,
   ...eventRoutes,
   ...keyRoutes,
   ...machineRoutes,
+  ...reclaimRoutes,
   ...modelRoutes,
   ...secretRoutes,
   ...quotaRoutes,

@@ -6,6 +6,7 @@
  * value that came in never comes out.
  */
 import { z } from '@hono/zod-openapi';
+import { fallbackExtras, shownFallback } from './fallback.ts';
 import { limits } from './limits.ts';
 import { secretNameSchema } from './secrets.ts';
 
@@ -20,6 +21,7 @@ export const idlePolicySchema = z
   .nullable();
 
 export const launchExtras = {
+  ...fallbackExtras,
   image_id: z.string().min(1).max(255).optional().openapi({
     description: 'Of the catalog, or for notebooks and instances a reference of a registry.',
   }),
@@ -66,6 +68,7 @@ export const launchExtras = {
 export const shown_value = 'REDACTED';
 
 export const shownExtras = {
+  ...shownFallback,
   image_id: z.string().nullable(),
   command: z.array(z.string()),
   env: z.record(z.string(), z.union([z.literal(shown_value), z.object({ secret: z.string() })])),

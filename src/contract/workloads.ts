@@ -5,7 +5,10 @@
 import { z } from '@hono/zod-openapi';
 import { states } from '../core/states.ts';
 import { kinds } from '../core/workload.ts';
+import { takenSchema } from './fallback.ts';
 import { limits } from './limits.ts';
+import { roomOfferSchema } from './make-room.ts';
+import { workloadReclaimSchema } from './reclaim.ts';
 import { workloadUseSchema } from './stats.ts';
 import { launchExtras, shownExtras } from './workload-extras.ts';
 
@@ -98,6 +101,16 @@ export const planSchema = z
     refused: reasonSchema.nullable(),
     machines_not_chosen: z.array(reasonSchema.extend({ machine_name: z.string() })),
     classes_not_chosen: z.array(z.object({ gpu_class: z.string(), why: z.string() })),
+    /** Idle endpoints of the asker that could make room for it. */
+    make_room: roomOfferSchema.nullable(),
+    /** Where each of its fallbacks would put it now, in their order. */
+    fallbacks: z.array(
+      z.object({
+        step: z.string(),
+        chosen: placementSchema.nullable(),
+        reason: reasonSchema.nullable(),
+      }),
+    ),
     download: downloadSchema.nullable(),
   })
   .openapi('Plan');
@@ -135,9 +148,13 @@ export const workloadSchema = z
     intent: z.enum(['running', 'stopped', 'deleted']),
     park_cause: z.enum(['none', 'user', 'idle', 'preempted', 'trust', 'quota']),
     reason: reasonSchema.nullable(),
+    /** Idle endpoints of the asker that could make room for it; null in lists too. */
+    make_room: roomOfferSchema.nullable(),
     /** 1 is next; null where it does not wait. */
     queue_place: z.number().nullable(),
     placement: placementSchema.extend({ run_epoch: z.number() }).nullable(),
+    /** What its run stands in for; null where it was placed as asked, or has none. */
+    fallback_taken: takenSchema.nullable(),
     host_sees: z.string().nullable(),
     /** False where the machine has not been heard of lately: `state` is then the last known one. */
     heard_of: z.boolean(),
@@ -150,6 +167,8 @@ export const workloadSchema = z
     revision: z.number(),
     /** Where an OpenAI client points, for endpoints. */
     url: z.string().nullable(),
+    /** That its machine is about to be taken back by its owner; null where it is not. */
+    reclaim: workloadReclaimSchema.nullable(),
     /** What its run uses; null where it has none that is ready. */
     use: workloadUseSchema.nullable(),
   })

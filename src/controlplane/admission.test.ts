@@ -22,7 +22,7 @@ function row(id: string, cores: number, over: Partial<WaitingRow> = {}): Waiting
   return {
     ...{ id, tenant_id: 'mine', creator_id: 'me', state: 'queued', code: 'all_matching_busy' },
     ...{ ask: askText(endpointSpec({ gpu_class, ...size })), revision: 1 },
-    ...{ created_at: now - 1000, state_since: now - 1000 },
+    ...{ created_at: now - 1000, state_since: now - 1000, fallback: '', fallback_due: 0 },
     ...over,
   };
 }
@@ -83,7 +83,7 @@ test('one that could run nowhere is no head: nothing is kept free for it', async
   const { placed, waits, reason } = await decide(waiting, [machine('m', 4, 3)]);
   assert.deepEqual(placed, []);
   const reasons = waits.map(({ row: one, group }) => [one.id, reason(group).code]);
-  assert.deepEqual(new Map(reasons as [string, string][]).get('nowhere'), 'no_machine_matches');
+  assert.deepEqual(new Map(reasons as [string, string][]).get('nowhere'), 'other_region');
 });
 
 test('a large one gets its turn, however many small ones come after it', async () => {

@@ -4,10 +4,12 @@
  * Invariants: pure but for the rests between slices; the order is fair share's; of each class the
  * head, once it has waited ten minutes and where some machine could take it, is decided before all
  * others and keeps room free (design: head-of-class reservation); a group that found no place is
- * not asked again.
+ * not asked again; the fallbacks of one that waited for them are tried in their order, right after
+ * what it asked for and never before, and what is kept free for others is not theirs.
  */
-import { type Ask, classKey, parseAsk, weightOf } from '../core/ask.ts';
+import { type Ask, askText, classKey, parseAsk, weightOf } from '../core/ask.ts';
 import { createFairLines, type Use, type Waiting } from '../core/fair-share.ts';
+import { isDue, type WaitingFallback } from '../core/fallback.ts';
 import {
   createPlacementIndex,
   type Group,
@@ -16,9 +18,11 @@ import {
 } from '../core/placement-index.ts';
 import type { MachineView, Placement } from '../core/workload.ts';
 import type { Slices } from '../lib/slices.ts';
+import type { ReturningRow } from '../store/fallback-return.ts';
 import type { WaitingRow } from '../store/queue.ts';
 
-export type Placed = { row: WaitingRow; placement: Placement };
+/** `fallback_step`: which of its fallbacks this is, from 1; 0 for what it asked. */
+export type Placed = { row: WaitingRow; placement: Placement; fallback_step: number };
 /** `asked` is false for what this pass had no time for. */
 export type Waits = { row: WaitingRow; group: Group; asked: boolean };
 export type Decisions = {
@@ -28,6 +32,10 @@ export type Decisions = {
   reason(group: Group): WaitReason;
   /** True where the pass stopped placing at its limit: another one has more to do. */
   more: boolean;
+  /** What runs by a fallback, and for whose ask there is room that nobody waits for. */
+  returns: ReturningRow[];
+  /** When the next one may fall back, by the wall clock; null where none is to. */
+  fallback_at: number | null;
 };
 
 /** How long the head of a class waits before room is kept free for it. */
@@ -41,26 +49,39 @@ export type Snapshot = {
   machines: MachineView[];
   uses: readonly Use[];
   now: number;
+  /** What a quota refused just now, by workload and step: `<id> <step>`. */
+  refused?: ReadonlySet<string>;
+  /** What may go back from its fallback to what it asked. */
+  returning?: readonly ReturningRow[];
 };
 
-export type Asks = { of(text: string): Ask };
+export type Asks = {
+  of(text: string): Ask;
+  fallback(text: string): WaitingFallback;
+};
 
 /** Asks by their text, each parsed once. */
 export function createAsks(): Asks {
-  const known = new Map<string, Ask>();
   return {
-    of(text) {
-      let ask = known.get(text);
-      if (ask === undefined) {
-        if (known.size >= asks_kept) known.clear();
-        ask = parseAsk(text);
-        known.set(text, ask);
-      }
-      return ask;
-    },
+    of: onceEach(parseAsk),
+    fallback: onceEach((text) => JSON.parse(text) as WaitingFallback),
   };
 }
 
+function onceEach<T>(parse: (text: string) => T): (text: string) => T {
+  const known = new Map<string, T>();
+  return (text) => {
+    let parsed = known.get(text);
+    if (parsed === undefined) {
+      if (known.size >= asks_kept) known.clear();
+      parsed = parse(text);
+      known.set(text, parsed);
+    }
+    return parsed;
+  };
+}
+
+type Asker = Pick<WaitingRow, 'tenant_id' | 'creator_id'>;
 type Turn = Waiting & { row: WaitingRow; ask: Ask };
 
 export async function decideAll(
@@ -70,26 +91,76 @@ export async function decideAll(
 ): Promise<Decisions> {
   const index = createPlacementIndex(snapshot.machines);
   const turns = await inOrder(snapshot, asks, slices);
-  const heads = await decideHeads(turns, index, snapshot.now, slices);
+  const heads = await decideHeads(turns, index, snapshot, slices);
   const placed: Placed[] = [];
   const waits: Waits[] = [];
   const exhausted = new Set<Group>();
+  const tryAsk = (ask: Ask, { tenant_id, creator_id }: Asker) => {
+    const group = index.group(ask, tenant_id, creator_id);
+    if (exhausted.has(group)) return null;
+    const placement = index.choose(group);
+    if (placement === null) exhausted.add(group);
+    else index.take(placement, ask, creator_id);
+    return placement;
+  };
   for (const turn of turns) {
     const { row } = turn;
-    const group = index.group(turn.ask, row.tenant_id);
+    const group = index.group(turn.ask, row.tenant_id, row.creator_id);
     let placement = heads.get(turn) ?? null;
+    let fallback_step = 0;
     const is_full = placed.length >= placements_limit;
     const asked = heads.has(turn) || exhausted.has(group) || !is_full;
-    if (!heads.has(turn) && !exhausted.has(group) && !is_full) {
-      placement = index.choose(group);
-      if (placement === null) exhausted.add(group);
-      else index.take(placement.machine_id, turn.ask);
+    const is_refused = snapshot.refused?.has(`${row.id} 0`) === true;
+    if (!heads.has(turn) && !is_full && !is_refused) placement = tryAsk(turn.ask, row);
+    const steps = placement === null && !is_full ? stepsDue(snapshot, asks, turn) : [];
+    for (const { ask, number } of steps) {
+      placement = tryAsk(ask, row);
+      if (placement === null) continue;
+      fallback_step = number;
+      break;
     }
     if (placement === null) waits.push({ row, group, asked });
-    else placed.push({ row, placement });
+    else placed.push({ row, placement, fallback_step });
     if (slices.isOver()) await slices.rest();
   }
-  return { placed, waits, reason: index.reason, more: placed.length >= placements_limit };
+  // Whoever waits comes first: this is what they left.
+  const fits = (row: ReturningRow) => tryAsk(asks.of(row.ask), row) !== null;
+  const fallback_at = nextFallback(snapshot, asks);
+  const returns = (snapshot.returning ?? []).filter(fits);
+  const more = placed.length >= placements_limit;
+  return { placed, waits, reason: index.reason, more, returns, fallback_at };
+}
+
+/** The fallbacks that may be tried now; none before its wait is over. */
+function stepsDue(
+  { now, refused }: Snapshot,
+  asks: Asks,
+  { row, ask }: Turn,
+): { ask: Ask; number: number }[] {
+  if (row.fallback === '') return [];
+  const { after_ms, steps } = asks.fallback(row.fallback);
+  if (row.fallback_due === 0 && !isDue(row.state_since, after_ms, now)) return [];
+  // What has a home stays there, whatever else stands in.
+  const { home_machine_id: home } = ask;
+  return steps
+    .filter(({ moves, number }) => !(home && moves) && !refused?.has(`${row.id} ${number}`))
+    .map((step) => ({ ask: atHome(asks, step.ask, home), number: step.number }));
+}
+
+function atHome(asks: Asks, text: string, home_machine_id: Ask['home_machine_id']): Ask {
+  const ask = asks.of(text);
+  return home_machine_id ? asks.of(askText({ ...ask, home_machine_id })) : ask;
+}
+
+/** When the next wait for a fallback is over. */
+function nextFallback({ waiting, now }: Snapshot, asks: Asks): number | null {
+  let next: number | null = null;
+  for (const { fallback, state_since } of waiting) {
+    if (fallback === '') continue;
+    const at = state_since + asks.fallback(fallback).after_ms;
+    if (at > now && (next === null || at < next)) next = at;
+  }
+  return next;
 }
 
 async function inOrder({ waiting, uses }: Snapshot, asks: Asks, slices: Slices): Promise<Turn[]> {
@@ -112,7 +183,7 @@ async function inOrder({ waiting, uses }: Snapshot, asks: Asks, slices: Slices):
 async function decideHeads(
   turns: readonly Turn[],
   index: PlacementIndex,
-  now: number,
+  { now, refused }: Snapshot,
   slices: Slices,
 ): Promise<Map<Turn, Placement | null>> {
   const heads = new Map<Turn, Placement | null>();
@@ -120,13 +191,13 @@ async function decideHeads(
   for (const turn of turns) {
     const key = classKey(turn.ask);
     if (!seen.has(key)) {
-      const group = index.group(turn.ask, turn.tenant_id);
+      const group = index.group(turn.ask, turn.tenant_id, turn.creator_id);
       // Who could run nowhere is no head: it would hold the others of its class up for nothing.
-      if (group.suited.size > 0) {
+      if (group.suited.size > 0 && refused?.has(`${turn.row.id} 0`) !== true) {
         seen.add(key);
         if (now - turn.row.state_since >= reserve_after_ms) {
           const placement = index.choose(group);
-          if (placement !== null) index.take(placement.machine_id, turn.ask);
+          if (placement !== null) index.take(placement, turn.ask, turn.creator_id);
           else index.reserve(group);
           heads.set(turn, placement);
         }

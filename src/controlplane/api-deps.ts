@@ -12,9 +12,11 @@ import type { ActivityLog } from './activity.ts';
 import type { Proofs } from './auth/proofs.ts';
 import type { Revocations } from './auth/revocations.ts';
 import type { SignIns } from './auth/sign-ins.ts';
+import type { LastUse } from './last-use.ts';
 import type { Live } from './live.ts';
 import type { MachineViews } from './machine-views.ts';
 import type { ModelSources } from './model-sources.ts';
+import type { Reclaims } from './reclaim.ts';
 import type { Samples } from './samples.ts';
 import type { Secrets } from './secrets.ts';
 import type { Waker } from './waker.ts';
@@ -55,6 +57,10 @@ export type ApiDeps = ViewDeps & {
   modelSync: Pick<ModelSync, 'progressOf' | 'freeBytes'>;
   /** What runs used in the last hour. */
   samples: Pick<Samples, 'recent'>;
+  /** Machines that are taken back: something was asked of one. */
+  reclaims: Pick<Reclaims, 'wake'>;
+  /** Since when nobody used what runs. */
+  lastUse: Pick<LastUse, 'of' | 'uses'>;
   /** Wakes what was stopped for being idle. */
   waker: Pick<Waker, 'wake'>;
 };

@@ -10,6 +10,7 @@
 import type { Presence } from '../backends/agent/presence.ts';
 import type { Use } from '../core/fair-share.ts';
 import type { Group, WaitReason } from '../core/placement-index.ts';
+import type { Details } from '../core/reasons.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import { createSignal } from '../lib/signal.ts';
@@ -19,6 +20,7 @@ import type { EinsoraStore } from '../store/transactions.ts';
 import { type Asks, createAsks, type Decisions, decideAll, type Waits } from './admission.ts';
 import type { MachineViews } from './machine-views.ts';
 import type { QueueView, Standing } from './queue-view.ts';
+import { type IdleOf, readReturning } from './returning.ts';
 import { createWaitlist, type Waitlist } from './waiting.ts';
 
 export type Controller = {
@@ -70,6 +72,8 @@ export type ControllerDeps = {
   uses: () => Promise<readonly Use[]>;
   /** Called after a placement, so that the machine hears of it at once. */
   placed: () => void;
+  /** For how long a run was seen to be unused, in ms; left out: it may always be in use. */
+  idleOf?: IdleOf;
   /** Another number after each write of this control plane: a look at it spares one at the store. */
   written: () => number;
 };
@@ -88,6 +92,10 @@ type Memory = {
   waiting: number;
   /** When the next one that backs off is due, as of that number of writes. */
   next: { at: number | null; written: number };
+  /** When the next one that waits may fall back. */
+  fallback_at: number | null;
+  /** What a quota refused in the last pass: by workload and step, and why. */
+  refused: Map<string, Details>;
 };
 type Context = ControllerDeps & { memory: Memory };
 
@@ -97,6 +105,7 @@ export function createController(deps: ControllerDeps): Controller {
   const memory: Memory = {
     ...{ asks: createAsks(), waitlist: createWaitlist(deps.store), machine_ids: [] },
     ...{ last: '', woken: true, seen: '', waiting: 0, next: { at: null, written: -1 } },
+    ...{ fallback_at: null, refused: new Map() },
   };
   const context: Context = { ...deps, memory };
   const running = loop(context, (ms) => signal.wait(deps.clock, ms, stopping.signal), stopping);
@@ -164,6 +173,7 @@ function createBudget(clock: Clock): { spend(busy_ms: number): void; rest_ms(): 
 async function nothingChanged(context: Context): Promise<boolean> {
   const { memory, clock } = context;
   if (memory.woken || memory.last === '') return false;
+  if (memory.fallback_at !== null && memory.fallback_at <= clock.now()) return false;
   const is_due = memory.next.at !== null && memory.next.at <= clock.now();
   const here = glance(context);
   if (here === memory.seen && !is_due) return true;
@@ -191,26 +201,32 @@ async function untilNext({ store, clock, memory, written }: Context): Promise<nu
     const at = await store.read(nextAttempt, { now: clock.now() }).catch(() => null);
     memory.next = { at, written: as_of };
   }
-  const { at } = memory.next;
-  return at === null ? period_ms : Math.max(1, Math.min(period_ms, at - clock.now()));
+  const moments = [memory.next.at, memory.fallback_at].filter((at) => at !== null);
+  const at = Math.min(...moments, clock.now() + period_ms);
+  return Math.max(1, at - clock.now());
 }
 
 async function pass(context: Context): Promise<PassFacts> {
-  const { clock, machines, uses, memory, queue } = context;
+  const { store, clock, machines, uses, memory, queue, idleOf } = context;
   memory.woken = false;
   const slices = createSlices(clock, slice_ms);
   const before = await fingerprint(context);
   const waiting = await memory.waitlist.read(clock.now(), slices);
   memory.waiting = waiting.length;
-  if (waiting.length === 0) {
+  const returning = await readReturning(store, idleOf ?? neverIdle, clock.now());
+  memory.fallback_at = returning.look_at;
+  if (waiting.length === 0 && returning.may.length === 0) {
     queue.replace(new Map());
     memory.last = before;
     return factsOf(slices, { waiting: 0, placed: 0, queued: 0, more: false });
   }
   const views = await machines.all(slices);
   memory.machine_ids = views.map((view) => view.id);
-  const snapshot = { waiting, machines: views, uses: await uses(), now: clock.now() };
+  const refused = new Set(memory.refused.keys());
+  const seen = { waiting, machines: views, uses: await uses(), now: clock.now() };
+  const snapshot = { ...seen, refused, returning: returning.may };
   const decisions = await decideAll(snapshot, memory.asks, slices);
+  memory.fallback_at = earlier(decisions.fallback_at, returning.look_at);
   const done = await carryOut(context, decisions, slices);
   // What this pass itself changed is news to the next one, which then finds none.
   memory.last = done.placed + done.queued === 0 ? before : '';
@@ -233,23 +249,33 @@ async function carryOut(
     ...{ now: clock.now(), mono: clock.monotonic() },
     ...{ actor: 'controller', request_id: null },
   });
-  const places = decisions.placed.map(({ row, placement }) => async () => {
-    const args = { ...cause(), workload_id: row.id, revision: row.revision, placement };
-    const { outcome } = await store.transact('placeWorkload', args);
-    return outcome === 'placed' ? 1 : 0;
+  const over = new Map<string, Details>();
+  const places = decisions.placed.map(({ row, placement, fallback_step }) => async () => {
+    const what = { workload_id: row.id, revision: row.revision, placement, fallback_step };
+    const done = await store.transact('placeWorkload', { ...cause(), ...what });
+    if (done.outcome === 'over_quota') over.set(`${row.id} ${fallback_step}`, done.details ?? {});
+    return done.outcome === 'placed' ? 1 : 0;
   });
   const placed = await fewAtOnce(places, places_at_once, slices);
   if (sumOf(placed) > 0) tell();
+  const returns = decisions.returns.map(({ id, revision }) => async () => {
+    const args = { ...cause(), workload_id: id, revision };
+    return (await store.transact('returnToAsked', args)).outcome === 'returning' ? 1 : 0;
+  });
+  const returned = await fewAtOnce(returns, moves_at_once, slices);
+  if (sumOf(returned) > 0) tell();
   const told = await tellWaits(context, decisions, slices);
+  // What a quota is in the way of is passed over once, so that its next fallback gets its turn.
+  context.memory.refused = over;
   const moves = told.moves.map(({ members, code, details }) => async () => {
     const args = { ...cause(), members, code, details };
     return (await store.transact('queueWorkloads', args)).queued;
   });
   const queued = await fewAtOnce(moves, moves_at_once, slices);
-  const failed = [...placed, ...queued].find((one) => one.status === 'rejected');
+  const failed = [...placed, ...returned, ...queued].find((one) => one.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
   const sums = { placed: sumOf(placed), queued: sumOf(queued) };
-  return { ...sums, more: decisions.more || told.more };
+  return { ...sums, more: decisions.more || told.more || over.size > 0 };
 }
 
 /**
@@ -273,6 +299,13 @@ function sumOf(results: PromiseSettledResult<number>[]): number {
   return results.reduce((sum, one) => sum + (one.status === 'fulfilled' ? one.value : 0), 0);
 }
 
+function earlier(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? (one ?? other) : Math.min(one, other);
+}
+
+/** Where nobody tells of use, everything may be in use. */
+const neverIdle: IdleOf = () => 0;
+
 type Move = WaitReason & { members: { workload_id: string; revision: number }[] };
 
 /** Shows the queue as it stands, and collects those whose reason to wait is another one now. */
@@ -287,7 +320,8 @@ async function tellWaits(
   const moves: Move[] = [];
   let moved = 0;
   for (const [index, { row, group, asked }] of waits.entries()) {
-    let why = reasons.get(group);
+    const over = context.memory.refused.get(`${row.id} 0`);
+    let why = over === undefined ? reasons.get(group) : overQuota(over);
     if (why === undefined) {
       why = await withHolders(context, group, reason(group));
       reasons.set(group, why);
@@ -295,10 +329,10 @@ async function tellWaits(
     standings.set(row.id, { place: index + 1, reason: why });
     if (asked && isNews(row, why) && moved < queued_limit) {
       moved += 1;
-      let move = open.get(group);
+      let move = over === undefined ? open.get(group) : undefined;
       if (move === undefined || move.members.length >= members_of_one) {
         move = { ...why, members: [] };
-        open.set(group, move);
+        if (over === undefined) open.set(group, move);
         moves.push(move);
       }
       move.members.push({ workload_id: row.id, revision: row.revision });
@@ -307,6 +341,10 @@ async function tellWaits(
   }
   context.queue.replace(standings);
   return { moves, more: moved >= queued_limit };
+}
+
+function overQuota(details: Details): WaitReason {
+  return { code: 'quota_exceeded', details };
 }
 
 function isNews(row: Waits['row'], why: WaitReason): boolean {

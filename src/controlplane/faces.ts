@@ -17,7 +17,7 @@ import type { Use } from './use.ts';
 
 /** Made here, of the rest. */
 type Made =
-  | ('samples' | 'useOf' | 'waker' | 'signIns' | 'gateway_url')
+  | ('samples' | 'useOf' | 'waker' | 'lastUse' | 'signIns' | 'gateway_url')
   | ('cookieName' | 'ssh_host_key' | 'origin');
 
 export type FaceDeps = Omit<ApiDeps, Made> & {
@@ -45,7 +45,7 @@ export function openFaces(deps: FaceDeps): Faces {
     ...{ dial, clock, log, region: 'local', using: lastUse.hold },
   });
   const api = createApi({
-    ...{ ...deps, samples, useOf, waker, cookieName, origin: url },
+    ...{ ...deps, samples, useOf, waker, lastUse, cookieName, origin: url },
     signIns: createSignIns({ store, clock, random, pepper: proofs.pepper }),
     gateway_url: () => `${url()}/v1`,
     ssh_host_key: hostKeyLine(host_key),

@@ -91,7 +91,11 @@ export function shownSpec(spec: WorkloadSpec): ShownSpec {
       typeof value === 'string' ? (shown_value as typeof shown_value) : value,
     ]),
   );
-  return { ...spec, env };
+  const { machine, fallback, fallback_after_ms: fallback_after, ...rest } = spec;
+  return {
+    ...{ ...rest, env, fallback_after, machine: machine?.name ?? null },
+    fallback: fallback.map(({ step }) => step),
+  };
 }
 
 function aKind(kind: Kind): string {

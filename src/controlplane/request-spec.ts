@@ -15,7 +15,7 @@ import {
   modelMemoryBytes,
 } from '../core/catalog.ts';
 import { formatMemory } from '../core/format.ts';
-import type { WorkloadSpec } from '../core/workload.ts';
+import { no_extras, type WorkloadSpec } from '../core/workload.ts';
 import { parseModelName } from '../models/source-name.ts';
 import type { RemoteModel } from './model-sources.ts';
 import { extrasOf } from './request-extras.ts';
@@ -45,6 +45,7 @@ export function completeSpec(
   if (extras.image_id !== null) fields.push('image_id');
   const defaults = fields.filter((field) => asked[field] === undefined);
   const spec: WorkloadSpec = {
+    ...no_extras,
     kind: asked.kind,
     name: asked.name ?? model?.base_name ?? asked.kind,
     region: asked.region ?? 'local',

@@ -43,6 +43,7 @@ import { createMachineViews } from './machine-views.ts';
 import { openModels } from './models.ts';
 import { openStore, prepareFolder, shownDatabase } from './open-store.ts';
 import { createQueueView } from './queue-view.ts';
+import { startReclaims } from './reclaim.ts';
 import { createRunKeys } from './run-keys.ts';
 import { createRunTokens } from './run-tokens.ts';
 import { openSecrets } from './secrets.ts';
@@ -170,11 +171,13 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     dev: options.dev,
     written: changes.written,
     changed: () => controller.wake(),
+    guarded: (...said) => reclaims.guarded(...said),
     withSecrets: createRunSecrets({
       ...{ siteToken: runTokens.siteToken, reveal: secrets.reveal, log },
       gatewayKey: createRunKeys({ store, clock, runTokens }),
     }),
   });
+  const reclaims = startReclaims({ store, clock, log, changed });
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence, dev: options.dev });
   const queue = createQueueView();
@@ -183,6 +186,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const controller = createController({
     ...{ store, clock, log, presence, machines, queue },
     uses: createFairUses({ store, clock, log }),
+    idleOf: (...run) => use.lastUse.of(...run).idle_ms,
     placed: () => sync.wake(),
     written: changes.written,
   });
@@ -193,7 +197,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     ...{ store, clock, random, log, data_dir, changes, presence, machines, queue, live, use },
     ...{ proofs, secrets, activity, revocations, ...models, fileBytes, host_key },
     ...{ backend: local.backend, siteToken: runTokens.siteToken },
-    ...{ port, lookAnew: sync.lookAnew },
+    ...{ port, lookAnew: sync.lookAnew, reclaims },
     wakeController: () => controller.wake(),
     wakeAgents: () => sync.wake(),
   });
@@ -208,7 +212,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     sync.close();
     await local.agent.stop();
     await controller.stop();
-    for (const chore of [...chores, sealing, accounting, use]) await chore.stop();
+    for (const chore of [...chores, sealing, accounting, use, reclaims]) await chore.stop();
   }
   try {
     listening = await listen(options.port, { ...{ api, gateway, clock, random, log }, ...access });

@@ -14,14 +14,19 @@ import type {
 } from '../contract/workloads.ts';
 import { place } from '../core/placement.ts';
 import { type Details, fixOf, isReasonCode, type ReasonCode, sentenceOf } from '../core/reasons.ts';
+import type { ReclaimInstant } from '../core/reclaim.ts';
 import { type DriverName, hostSees } from '../core/trust.ts';
 import { type MachineView, readSpec } from '../core/workload.ts';
+import type { Clock } from '../lib/clock.ts';
 import { userNames } from '../store/accounts.ts';
 import type { EventRow, WorkloadRow } from '../store/events.ts';
 import type { KeyRow } from '../store/keys.ts';
+import { readSteady } from '../store/ledger-clock.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { currentRuns } from '../store/workloads.ts';
+import { fallbackViews, takenView } from './fallback-views.ts';
 import type { QueueView } from './queue-view.ts';
+import { workloadReclaim } from './reclaim-view.ts';
 import { shownSpec } from './request-extras.ts';
 import type { SpecResult } from './request-spec.ts';
 import type { UseView } from './use-view.ts';
@@ -29,6 +34,7 @@ import type { UseView } from './use-view.ts';
 export type ViewDeps = {
   store: EinsoraStore;
   presence: Presence;
+  clock: Clock;
   queue: Pick<QueueView, 'place' | 'reason'>;
   /** Where an OpenAI client points. */
   gateway_url: () => string;
@@ -48,6 +54,7 @@ export async function workloadViews(
   const ids = rows.filter((row) => row.run_epoch > 0).map((row) => row.id);
   const runs = ids.length === 0 ? [] : await deps.store.read(currentRuns, { workload_ids: ids });
   const users = await namesOf(deps, rows, asker);
+  const at = await instantFor(deps, runs);
   const views: Workload[] = [];
   for (const row of rows) {
     // A row that is answered again (Idempotency-Key) is shown with the run that it had then.
@@ -68,8 +75,10 @@ export async function workloadViews(
         told?.details ?? (JSON.parse(row.details) as Details),
         row.name,
       ),
+      make_room: null,
       queue_place: waits ? deps.queue.place(row.id) : null,
       placement: run === undefined ? null : placementOf(run),
+      fallback_taken: takenView(run?.fallback),
       host_sees: run === undefined ? null : hostSees(run.driver as DriverName),
       heard_of: run === undefined || deps.presence.isOnline(run.machine_id),
       last_heard_at: run === undefined ? null : deps.presence.lastHeardAt(run.machine_id),
@@ -81,10 +90,29 @@ export async function workloadViews(
       state_since: row.state_since,
       revision: row.revision,
       url: row.kind === 'endpoint' ? deps.gateway_url() : null,
+      reclaim: reclaimOf(row, runs, at),
       use: deps.useOf(row, run),
     });
   }
   return views;
+}
+
+type Placed = Awaited<ReturnType<typeof currentRuns>>[number];
+
+/** Now, by both clocks; the store is asked only where something is about to be taken back. */
+async function instantFor({ store, clock }: ViewDeps, runs: Placed[]): Promise<ReclaimInstant> {
+  const at = { now: clock.now(), mono: clock.monotonic() };
+  const is_needed = runs.some((run) => run.machine_reclaim !== '');
+  return { now: at.now, steady: is_needed ? await store.read(readSteady, at) : at.now };
+}
+
+/** Of the replica that has to go first. */
+function reclaimOf(row: WorkloadRow, runs: Placed[], at: ReclaimInstant): Workload['reclaim'] {
+  if (row.state !== 'provisioning' && row.state !== 'running') return null;
+  const told = runs
+    .filter((run) => run.workload_id === row.id && run.wanted === 'run')
+    .flatMap((run) => workloadReclaim(run, row.tenant_id, at) ?? []);
+  return told.sort((a, b) => a.stops_in_ms - b.stops_in_ms)[0] ?? null;
 }
 
 async function namesOf(
@@ -125,7 +153,7 @@ export function planView(
   tenant_id: string,
   machines: MachineView[],
   over: Details | null,
-): Omit<Plan, 'download'> {
+): Omit<Plan, 'download' | 'make_room'> {
   const decision = place(asked.spec, tenant_id, machines);
   return {
     asked: shownSpec(asked.spec),
@@ -141,6 +169,7 @@ export function planView(
       fix: fixOf(refusal.code, refusal.details),
     })),
     classes_not_chosen: asked.classes_not_chosen,
+    fallbacks: fallbackViews(asked.spec, tenant_id, machines),
   };
 }
 

@@ -7,6 +7,7 @@
  * machine (any more) is parked, whatever is wanted of it.
  */
 import type { DesiredRun, RunTarget } from '../contract/sync.ts';
+import { readTaken } from './fallback.ts';
 import { defaultImage } from './images.ts';
 import { type DriverName, mayRun, type Sharing, trustLevel } from './trust.ts';
 import { readSpec } from './workload.ts';
@@ -26,6 +27,8 @@ export type DesiredSource = {
   ended_at: number | null;
   name: string;
   spec: string;
+  /** What the run stands in for, as JSON; empty or left out: it is as asked. */
+  fallback?: string;
   /** Whose it is, whose the machine is, and with whom that is shared. */
   tenant_id: string;
   owner_tenant_id: string;
@@ -62,7 +65,8 @@ function keepsSomething({ spec }: DesiredSource): boolean {
 
 function specOf(row: DesiredSource, action: DesiredRun['action']): RunTarget | null {
   if (action !== 'run') return null;
-  const spec = readSpec(row.spec);
+  // What stands in for what was asked, where a fallback was taken (ADR-0059).
+  const spec = { ...readSpec(row.spec), ...readTaken(row.fallback)?.set };
   const { kind, image_id, accelerator, cpu_millis, memory_bytes, disk_bytes } = spec;
   const gpu_uuids = row.gpu_uuids === '' ? {} : { gpu_uuids: row.gpu_uuids.split(',') };
   const sizes = { cpu_millis, memory_bytes, ...gpu_uuids };

@@ -45,6 +45,10 @@ export type WaitingRow = Row & {
   revision: number;
   created_at: number;
   state_since: number;
+  /** What is tried after a wait (core/fallback.ts); empty where it has no fallbacks. */
+  fallback: string;
+  /** 1: it need not wait for them. */
+  fallback_due: number;
 };
 
 export type WaitingPage = { now: number; after: string; limit: number };
@@ -71,7 +75,7 @@ export const readWaiting: Query<{ ids: string[] }, WaitingRow[]> = async (sql, a
     ? []
     : sql.all(
         `select id, tenant_id, creator_id, state, case when ask = '' then spec else ask end as ask,
-           code, revision, created_at, state_since from workloads
+           code, revision, created_at, state_since, fallback, fallback_due from workloads
          where state in ('pending', 'queued') and id ${sql.in(args.ids, 1)}`,
         args.ids,
       );

@@ -34,12 +34,8 @@ import { resumePreempted } from './preempt.ts';
 import { deductSleep, proveRunning } from './proofs.ts';
 import { queueWorkloads } from './queue.ts';
 import { setQuota } from './quota-limits.ts';
-import {
-  advanceReclaim,
-  hearMachineGuard,
-  reclaimMachine,
-  releaseMachine,
-} from './reclaim.ts';
+import { advanceReclaim, hearMachineGuard, reclaimMachine, releaseMachine } from './reclaim.ts';
+import { queueReplicas } from './replica-queue.ts';
 import { restoreStore } from './restore.ts';
 import { forgetRunKeys, keepRunKey } from './run-keys.ts';
 import { applyReport } from './run-reports.ts';
@@ -102,6 +98,7 @@ export const transactions = {
   placeReplica,
   placeWorkload,
   proveRunning,
+  queueReplicas,
   queueWorkloads,
   redeemAccessTicket,
   redeemInvitation,

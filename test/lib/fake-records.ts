@@ -22,6 +22,7 @@ const asked = {
   model: 'smollm2-135m',
   model_params: {},
   ...no_extras,
+  fallback_after: 0,
 } as const;
 
 const placement = {
@@ -49,6 +50,8 @@ export const plan: Plan = {
     },
   ],
   classes_not_chosen: [{ gpu_class: 'cpu-8c-32g', why: 'larger than needed' }],
+  fallbacks: [],
+  make_room: null,
 };
 
 /** A running endpoint, but for what is given. */
@@ -58,6 +61,8 @@ export function workload(changes: Partial<Workload> = {}): Workload {
     ...asked,
     model_params: {},
     ...no_extras,
+    fallback_after: 0,
+    ...{ fallback_taken: null, make_room: null },
     state: 'running',
     intent: 'running',
     park_cause: 'none',
@@ -73,6 +78,7 @@ export function workload(changes: Partial<Workload> = {}): Workload {
     created_by: 'owner',
     state_since: now_ms - 180_000,
     revision: 1,
+    reclaim: null,
     use: null,
     url: null,
     ...changes,

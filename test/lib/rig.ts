@@ -24,9 +24,11 @@ import { type Controller, createController } from '../../src/controlplane/contro
 import { openHostKey } from '../../src/controlplane/host-key.ts';
 import { createLive } from '../../src/controlplane/live.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
+import { type Reclaims, startReclaims } from '../../src/controlplane/reclaim.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
 import type { Upgrades } from '../../src/controlplane/upgrades.ts';
 import { openUse, type Use } from '../../src/controlplane/use.ts';
+import { beginIdle } from '../../src/core/idle.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
 import type { Log } from '../../src/lib/log.ts';
@@ -38,6 +40,7 @@ import type { Row, Sql, SqlValue } from '../../src/store/sql.ts';
 import type { EinsoraStore } from '../../src/store/transactions.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { keepingLog, type LogLine } from './keeping-log.ts';
+import { idle_backend } from './rig-backend.ts';
 import { type Places, rigModels } from './rig-models.ts';
 import { addTenant, addUser } from './rig-people.ts';
 import { no_sites, rigUpgrades } from './rig-upgrades.ts';
@@ -46,6 +49,7 @@ import { openTestStore, type RigStore, type StoreKind, storeKinds } from './test
 export {
   addTenant,
   addUser,
+  idle_backend,
   keepingLog,
   type LogLine,
   openTestStore,
@@ -179,27 +183,13 @@ export type Rig = {
   woken: { controller: number; agents: number };
   /** From here on samples and uses count; it ends with the rig. */
   startUse(): Promise<Use>;
+  /** From here on time has its effect on machines that are taken back; it ends with the rig. */
+  startReclaims(): Reclaims;
   /** Starts the controller; it is stopped with the rig. */
   startController(): Controller;
   /** The operator's token. */
   token: string;
   close(): Promise<void>;
-};
-
-export const idle_backend: ApiDeps['backend'] = {
-  dial: async () => {
-    throw new Error('nothing runs here');
-  },
-  logs: async () => ({ text: 'a line\n', next_offset: 7, end: false }),
-  exec: async () => {
-    throw new Error('nothing runs here');
-  },
-  files: async () => {
-    throw new Error('nothing runs here');
-  },
-  connect: async () => {
-    throw new Error('nothing runs here');
-  },
 };
 
 export type RigOptions = {
@@ -233,10 +223,12 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   const shared = { store: einsora, clock, random, log, data_dir: folder };
   const { secrets, models } = await rigModels(shared, options.places);
   let use: Use | null = null;
+  let reclaims: Reclaims | null = null;
   const sync = createSync({
     ...{ store: einsora, clock, random, log, presence, models: models.modelSync },
     changed: wakeController,
     samples: { take: async (...told) => use?.samples.take(...told) },
+    guarded: async (...said) => reclaims?.guarded(...said),
     dev: options.dev === true,
   });
   const shown = await rigViews(shared, presence, options.dev === true);
@@ -254,6 +246,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
       sync.wake();
     },
     lookAnew: sync.lookAnew,
+    reclaims: { wake: () => reclaims?.wake() },
   };
   const op = { tenant_id: ids.tenant_id, name: 'op', role: 'operator' } as const;
   const { token } = await addUser(opened.store, random, op);
@@ -267,6 +260,10 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
       use ??= await openUse({ store: einsora, clock, log, changed: wakeController });
       return use;
     },
+    startReclaims() {
+      reclaims ??= startReclaims({ store: einsora, clock, log, changed: wakeController });
+      return reclaims;
+    },
     startController() {
       const parts = { store: einsora, clock, log, presence, machines, queue, uses: async () => [] };
       const made = createController({ ...parts, placed: sync.wake, written: counter() });
@@ -276,6 +273,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     async close() {
       await live.close();
       await use?.stop();
+      await reclaims?.stop();
       sync.close();
       for (const one of controllers) await one.stop();
       await opened.close();
@@ -306,8 +304,12 @@ function fixedDeps(
 }
 
 /** Of what begins when a test asks for it. */
-function useDeps(use: () => Use | null): Pick<ApiDeps, 'useOf' | 'samples' | 'waker'> {
+function useDeps(use: () => Use | null): Pick<ApiDeps, 'useOf' | 'samples' | 'waker' | 'lastUse'> {
   return {
+    lastUse: {
+      of: (...of) => use()?.lastUse.of(...of) ?? { ...beginIdle(0), used_at: null },
+      uses: (...of) => use()?.lastUse.uses(...of) ?? 0,
+    },
     useOf: (...of) => use()?.useOf(...of) ?? null,
     samples: { recent: (...of) => use()?.samples.recent(...of) ?? [] },
     waker: { wake: async (...of) => use()?.waker.wake(...of) ?? { outcome: 'not_idle' } },

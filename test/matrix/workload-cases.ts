@@ -95,6 +95,8 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
   readLogs: workload(),
   readStats: workload(),
   setIdlePolicy: workload({ body: { idle_policy: { after_ms: 3600_000 } } }),
+  setFallback: workload({ body: { fallback: [] } }),
+  makeRoom: workload(),
   followEvents: plain(),
   createKey: workload({ body: {} }),
   listKeys: workload(),

@@ -23,9 +23,10 @@ import {
 import { actionOf } from '../action.ts';
 import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
-import { downloadOf, lookModel } from '../launch-model.ts';
+import { downloadOf } from '../launch-model.ts';
+import { completeLaunch } from '../launch-spec.ts';
+import { offerRoom, offerView, withRoomOffer } from '../make-room.ts';
 import { secretNames } from '../request-extras.ts';
-import { completeSpec } from '../request-spec.ts';
 import { eventView, planView, workloadView, workloadViews } from '../workload-views.ts';
 
 export function workloadRoutes(app: Api, deps: ApiDeps): void {
@@ -36,24 +37,25 @@ export function workloadRoutes(app: Api, deps: ApiDeps): void {
 
 function launchRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.plan, async (c) => {
-    const { tenant_id, user_id } = c.get('principal');
-    const remote = await lookModel(deps, tenant_id, c.req.valid('json'));
-    const asked = completeSpec(c.req.valid('json'), deps.fileBytes, remote);
-    const { spec } = asked;
+    const { tenant_id, user_id, role } = c.get('principal');
+    const asked = await completeLaunch(deps, tenant_id, c.req.valid('json'));
+    const { spec, remote } = asked;
     await checkSecrets(deps, tenant_id, spec);
     const claim = { ...spec, gpu_class: spec.gpu_class ?? '', tenant_id, creator_id: user_id };
     const over = await deps.store.read(foreseeRefusal, claim);
-    const plan = planView(asked, tenant_id, await deps.machines.forPlan(tenant_id), over);
+    const views = await deps.machines.forPlan(tenant_id);
+    const plan = planView(asked, tenant_id, views, over);
+    const asker = { tenant_id, user_id, role };
+    const make_room = offerView(await offerRoom(deps, spec, user_id, asker, views));
     const machine_id = plan.chosen?.machine_id ?? null;
     const download = await downloadOf(deps, tenant_id, machine_id, remote);
-    return c.json({ ...plan, download }, 200);
+    return c.json({ ...plan, download, make_room }, 200);
   });
 
   app.openapi(routes.launch, async (c) => {
     const body = c.req.valid('json');
     const { tenant_id, user_id, user_name } = c.get('principal');
-    const remote = await lookModel(deps, tenant_id, body);
-    const { spec, name_is_free } = completeSpec(body, deps.fileBytes, remote);
+    const { spec, name_is_free } = await completeLaunch(deps, tenant_id, body);
     await checkSecrets(deps, tenant_id, spec);
     const now = deps.clock.now();
     const launched = await deps.store.transact('launchWorkload', {
@@ -129,9 +131,12 @@ function readRoutes(app: Api, deps: ApiDeps): void {
     return c.json({ items, next_cursor }, 200);
   });
 
-  app.openapi(routes.showWorkload, async (c) =>
-    c.json(await workloadView(deps, await found(deps, c), c.get('principal')), 200),
-  );
+  app.openapi(routes.showWorkload, async (c) => {
+    const row = await found(deps, c);
+    const principal = c.get('principal');
+    const view = await workloadView(deps, row, principal);
+    return c.json(await withRoomOffer(deps, view, row, principal), 200);
+  });
 
   app.openapi(routes.listEvents, async (c) => {
     const row = await found(deps, c);

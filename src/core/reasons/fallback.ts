@@ -20,6 +20,11 @@ export const fallbackReasons = {
     sentence: '{name} is {state}: fallbacks can be changed while it waits or is stopped.',
     fix: 'bin/einsora stop {name}, then: bin/einsora fallback {name}',
   },
+  busy_changing: {
+    status: 409,
+    sentence: '{name} changed while this was being done; nothing was set.',
+    fix: 'try again: bin/einsora fallback {name}',
+  },
   machine_not_asked: {
     status: 409,
     sentence: '{machine} is not the machine that was asked for.',
