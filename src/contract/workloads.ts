@@ -34,7 +34,12 @@ export const launchSchema = z
       .optional(),
     accelerator: z.enum(['cpu', 'nvidia', 'apple']).optional(),
     gpu_class: z.string().max(64).optional(),
-    gpu_count: z.int().min(0).max(16).optional(),
+    gpu_count: z.int().min(0).max(16).optional().openapi({
+      description: 'Left out: 1 on nvidia, else none.',
+    }),
+    share_device: z.boolean().optional().openapi({
+      description: 'Its one GPU may be shared with other workloads of yours that say so too.',
+    }),
     region: z.string().max(63).optional(),
     ...launchExtras,
   })
@@ -55,6 +60,10 @@ const specSchema = z.object({
   accelerator: z.string().nullable(),
   gpu_class: z.string().nullable(),
   gpu_count: z.number(),
+  /** Of each GPU, at least; 0 for any. */
+  gpu_memory_bytes: z.number(),
+  gpu_model: z.string().nullable(),
+  share_device: z.boolean(),
   cpu_millis: z.number(),
   memory_bytes: z.number(),
   disk_bytes: z.number(),
@@ -73,6 +82,8 @@ const placementSchema = z.object({
   driver: z.string(),
   isolation: z.enum(['strong', 'weak']),
   placed_class: z.string(),
+  /** UUIDs of the GPUs that it has there. */
+  devices: z.array(z.string()).optional(),
 });
 
 /** What would be fetched before it can run. */

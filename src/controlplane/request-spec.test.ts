@@ -75,3 +75,67 @@ test('what cannot be is refused early, with its code', () => {
   assert.equal(refused(small), 'class_too_small');
   assert.equal(refused({ model: '/models/huge.gguf' }), 'class_too_small');
 });
+
+test('who names a GPU in any way is given one, who names none has none', () => {
+  const facts = (over: Partial<Launch>) => {
+    const { accelerator, gpu_class, gpu_count } = ask({ model: 'smollm2-135m', ...over }).spec;
+    return [accelerator, gpu_class, gpu_count];
+  };
+  assert.deepEqual(facts({}), [null, 'cpu-1c-2g', 0]);
+  assert.deepEqual(facts({ accelerator: 'cpu' }), ['cpu', 'cpu-1c-2g', 0]);
+  assert.deepEqual(facts({ accelerator: 'apple' }), ['apple', 'cpu-1c-2g', 0]);
+  for (const over of [
+    { accelerator: 'nvidia' as const },
+    { gpu_count: 1 },
+    { share_device: true },
+    { gpu_class: 'nvidia-any' },
+    { image_id: 'einsora-vllm' },
+    { image_id: 'llama-cpp-cuda' },
+  ]) {
+    assert.deepEqual(facts(over), ['nvidia', 'nvidia-any', 1], JSON.stringify(over));
+  }
+  assert.deepEqual(facts({ image_id: 'llama-cpp' }), [null, 'cpu-1c-2g', 0]);
+  assert.deepEqual(facts({ gpu_class: 'l40s-48gb', gpu_count: 2 }), ['nvidia', 'l40s-48gb', 2]);
+  assert.deepEqual(facts({ gpu_class: 'apple-paravirt' }), ['apple', 'apple-paravirt', 0]);
+});
+
+test('a class asks for its model of GPU and what a driver tells of its memory', () => {
+  const { spec } = ask({ model: 'smollm2-135m', gpu_class: 'l40s-48gb' });
+  assert.deepEqual(
+    [spec.gpu_model, spec.gpu_memory_bytes, spec.cpu_millis],
+    ['l40s', Math.floor(48 * 1024 * mib * 0.9), 6000],
+  );
+  const beside = ask({
+    ...{ model: 'smollm2-135m', gpu_class: 'l40s-48gb' },
+    ...{ cpu_millis: 1000, memory_bytes: 4096 * mib },
+  }).spec;
+  assert.deepEqual([beside.cpu_millis, beside.memory_bytes], [1000, 4096 * mib]);
+});
+
+test('the weights have to fit into the memory of the GPUs together', () => {
+  const big = { model: '/models/big.gguf' };
+  const { spec } = ask({ ...big, accelerator: 'nvidia' });
+  assert.ok(spec.gpu_memory_bytes > 20 * 1024 * mib && spec.memory_bytes < 20 * 1024 * mib);
+  assert.equal(ask({ ...big, gpu_class: 'rtx-4090-24gb' }).spec.gpu_class, 'rtx-4090-24gb');
+  const huge = { model: '/models/huge.gguf' };
+  assert.equal(refused({ ...huge, gpu_class: 'h100-80gb' }), 'class_too_small');
+  const four = ask({ ...huge, gpu_class: 'h100-80gb', gpu_count: 4 });
+  assert.equal(four.spec.gpu_count, 4);
+  const not_chosen = four.classes_not_chosen.map(({ gpu_class }) => gpu_class);
+  assert.ok(not_chosen.includes('l40s-48gb') && !not_chosen.includes('cpu-1c-2g'));
+});
+
+test('what contradicts itself about GPUs is refused', () => {
+  const model = 'smollm2-135m';
+  for (const over of [
+    { accelerator: 'cpu' as const, gpu_count: 1 },
+    { accelerator: 'nvidia' as const, gpu_count: 0 },
+    { accelerator: 'cpu' as const, gpu_class: 'l40s-48gb' },
+    { accelerator: 'nvidia' as const, gpu_class: 'cpu-1c-2g' },
+    { gpu_class: 'cpu-1c-2g', gpu_count: 2 },
+    { gpu_count: 2, share_device: true },
+    { accelerator: 'cpu' as const, share_device: true },
+  ]) {
+    assert.equal(refused({ model, ...over }), 'bad_request', JSON.stringify(over));
+  }
+});

@@ -6,19 +6,12 @@
  */
 import { EinsoraError } from '../contract/errors.ts';
 import type { Launch } from '../contract/workloads.ts';
-import {
-  type ClassEntry,
-  classes,
-  defaultAmounts,
-  findClass,
-  findModel,
-  modelMemoryBytes,
-} from '../core/catalog.ts';
-import { formatMemory } from '../core/format.ts';
+import { builtin_catalog, type Catalog, findModel, modelMemoryBytes } from '../core/catalog.ts';
 import { no_extras, type WorkloadSpec } from '../core/workload.ts';
 import { parseModelName } from '../models/source-name.ts';
 import type { RemoteModel } from './model-sources.ts';
 import { extrasOf } from './request-extras.ts';
+import { sizeOf } from './request-size.ts';
 
 export type SpecResult = {
   spec: WorkloadSpec;
@@ -36,11 +29,11 @@ export function completeSpec(
   asked: Launch,
   fileBytes: (path: string) => number | null,
   remote: RemoteModel | null = null,
+  catalog: Catalog = builtin_catalog,
 ): SpecResult {
   const model = modelOf(asked, fileBytes, remote);
   const extras = extrasOf(asked);
-  const needed = neededOf(asked, model);
-  const chosen = classOf(asked, needed);
+  const { size, classes_not_chosen } = sizeOf(asked, model?.memory_bytes ?? null, catalog);
   const fields: (keyof Launch)[] = ['name', 'region', 'accelerator', 'gpu_class'];
   if (extras.image_id !== null) fields.push('image_id');
   const defaults = fields.filter((field) => asked[field] === undefined);
@@ -49,11 +42,7 @@ export function completeSpec(
     kind: asked.kind,
     name: asked.name ?? model?.base_name ?? asked.kind,
     region: asked.region ?? 'local',
-    accelerator: asked.accelerator ?? null,
-    gpu_class: chosen.name,
-    gpu_count: asked.gpu_count ?? 0,
-    cpu_millis: chosen.cpu_millis,
-    memory_bytes: chosen.memory_bytes,
+    ...size,
     model: model?.model ?? null,
     model_params: asked.model_params ?? {},
     ...extras,
@@ -62,21 +51,7 @@ export function completeSpec(
     spec,
     name_is_free: asked.name === undefined,
     defaults,
-    classes_not_chosen: notChosen(asked, chosen, needed),
-  };
-}
-
-/** What a class must have: what was said, and what the model needs. */
-type Needed = { cpu_millis: number; memory_bytes: number; for_model: boolean };
-
-function neededOf(asked: Launch, model: ModelFacts | null): Needed {
-  const least =
-    model?.memory_bytes ?? asked.memory_bytes ?? defaultAmounts(asked.kind).memory_bytes;
-  const memory_bytes = Math.max(least, asked.memory_bytes ?? 0);
-  return {
-    cpu_millis: asked.cpu_millis ?? 0,
-    memory_bytes,
-    for_model: model !== null && memory_bytes === model.memory_bytes,
+    classes_not_chosen,
   };
 }
 
@@ -116,50 +91,6 @@ function modelOf(
   if (entry === null) throw new EinsoraError('unknown_model', { model: asked.model });
   const memory_bytes = modelMemoryBytes(entry.file_bytes);
   return { model: entry.name, base_name: entry.name, memory_bytes };
-}
-
-function classOf(asked: Launch, needed: Needed): ClassEntry {
-  if (asked.gpu_class === undefined) {
-    const smallest = classes.find((entry) => isEnough(entry, needed));
-    if (smallest !== undefined) return smallest;
-    const cpu_millis = Math.max(...classes.map((entry) => entry.cpu_millis));
-    const memory_bytes = Math.max(...classes.map((entry) => entry.memory_bytes));
-    throw tooSmall('The largest class', { cpu_millis, memory_bytes }, needed);
-  }
-  const named = findClass(asked.gpu_class);
-  if (named === null) throw new EinsoraError('unknown_class', { class: asked.gpu_class });
-  if (isEnough(named, needed)) return named;
-  throw tooSmall(named.name, named, needed);
-}
-
-type Size = Pick<ClassEntry, 'cpu_millis' | 'memory_bytes'>;
-
-function isEnough(size: Size, needed: Needed): boolean {
-  return size.memory_bytes >= needed.memory_bytes && size.cpu_millis >= needed.cpu_millis;
-}
-
-function tooSmall(name: string, size: Size, needed: Needed): EinsoraError {
-  const sized = ({ cpu_millis, memory_bytes }: Size) =>
-    needed.cpu_millis === 0
-      ? formatMemory(memory_bytes)
-      : `${cpu_millis / 1000} CPU and ${formatMemory(memory_bytes)}`;
-  const details = { class: name, offered: sized(size), needed: sized(needed) };
-  return new EinsoraError(needed.for_model ? 'class_too_small' : 'class_too_small_for', details);
-}
-
-function notChosen(asked: Launch, chosen: ClassEntry, needed: Needed) {
-  return classes
-    .filter((entry) => entry.name !== chosen.name)
-    .map((entry) => ({ gpu_class: entry.name, why: whyNot(asked, entry, needed) }));
-}
-
-function whyNot(asked: Launch, entry: ClassEntry, needed: Needed): string {
-  if (asked.gpu_class !== undefined) return `${asked.gpu_class} was asked for`;
-  if (entry.memory_bytes < needed.memory_bytes && needed.for_model) {
-    return `too small: the model needs about ${formatMemory(needed.memory_bytes)}`;
-  }
-  if (!isEnough(entry, needed)) return 'too small for what was asked for';
-  return 'larger than needed';
 }
 
 /** `/models/Qwen 3 (Q4).gguf` gives `qwen-3-q4`. */

@@ -18,7 +18,11 @@ import { kinds } from './workload.ts';
 test('names are unique and stay what they are', () => {
   assert.deepEqual(
     classes.map((entry) => entry.name),
-    ['cpu-1c-2g', 'cpu-2c-4g', 'cpu-4c-8g', 'cpu-4c-16g', 'cpu-8c-32g'],
+    [
+      ...['cpu-1c-2g', 'cpu-2c-4g', 'cpu-4c-8g', 'cpu-4c-16g', 'cpu-8c-32g', 'nvidia-any'],
+      ...['rtx-3090-24gb', 'rtx-4090-24gb', 'l40s-48gb', 'a100-80gb', 'h100-80gb', 'h200-141gb'],
+      ...['apple-silicon-32gb', 'apple-paravirt'],
+    ],
   );
   assert.deepEqual(
     models.map((entry) => entry.name),
@@ -39,7 +43,8 @@ test('the smallest class that fits is chosen, and none that does not', () => {
   fc.assert(
     fc.property(fc.nat(2 ** 36), (memory_bytes) => {
       const chosen = smallestClass(memory_bytes);
-      const fitting = classes.filter((entry) => entry.memory_bytes >= memory_bytes);
+      const cpu = classes.filter(({ accelerator }) => accelerator === 'cpu');
+      const fitting = cpu.filter((entry) => entry.memory_bytes >= memory_bytes);
       if (chosen === null) return assert.equal(fitting.length, 0);
       const least = Math.min(...fitting.map((entry) => entry.memory_bytes));
       assert.equal(chosen.memory_bytes, least);

@@ -86,10 +86,20 @@ test('only what is to run is told what to run, and never a secret or a tenant', 
     for (const run of desiredRuns(rows)) {
       if (run.action !== 'run') assert.equal(run.spec, null);
       assert.equal(run.secrets, null);
-      const keys = Object.keys(run.spec ?? {});
+      const keys = Object.keys(run.spec ?? {}).filter((key) => key !== 'gpu_uuids');
       const known = run.spec === null ? [] : run.spec.kind === 'endpoint' ? endpoint : notebook;
       assert.deepEqual(keys, known);
     }
+  });
+});
+
+test('a run that is to go on is told which GPUs are its own, and no other run is', () => {
+  always((rows) => {
+    desiredRuns(rows).forEach(({ spec }, index) => {
+      const held = rows[index]?.gpu_uuids ?? '';
+      if (spec === null) return;
+      assert.deepEqual(spec.gpu_uuids, held === '' ? undefined : held.split(','));
+    });
   });
 });
 

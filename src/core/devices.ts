@@ -151,9 +151,11 @@ function joinable(
   creator_id: string,
 ): DeviceView | null {
   if (!ask.share_device || creator_id === '') return null;
+  const bound = devices.filter((one) => one.only_all && canGive(one, driver));
   const own = devices.filter(
     (one) =>
       canGive(one, driver) &&
+      (!one.only_all || bound.length === 1) &&
       isModel(ask, one) &&
       isLarge(ask, one) &&
       !one.reserved &&
