@@ -70,7 +70,7 @@ export function collectFindings(facts: DoctorFacts): Diagnosis {
   const other: Group[] = [
     { name: 'gpu', findings: of('gpu', 'gpu use') },
     { name: 'virtualization', findings: [...of('kvm'), ...driverFindings(facts, 'libvirt')] },
-    { name: 'docker', findings: [...of('docker'), ...driverFindings(facts, 'docker')] },
+    { name: 'docker', findings: saidOnce([...of('docker'), ...driverFindings(facts, 'docker')]) },
     { name: 'port', findings: [portFinding(facts)] },
     { name: 'control plane', findings: [controlPlaneFinding(facts)] },
   ];
@@ -92,6 +92,13 @@ function driverFindings({ inventory }: DoctorFacts, name: string): Finding[] {
   if (driver.ready) return [ok(name, `the driver ${name} is ready`)];
   const message = driver.why ?? `the driver ${name} is not ready`;
   return [{ check: name, status: 'missing', message, fix: null }];
+}
+
+/** A driver without findings of its own repeats the machine's. */
+function saidOnce(findings: Finding[]): Finding[] {
+  return findings.filter(
+    ({ message }, at) => findings.findIndex((one) => one.message === message) === at,
+  );
 }
 
 /** A bubblewrap that is not there is fetched at the first launch; one that does not work is not. */

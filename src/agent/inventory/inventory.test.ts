@@ -7,7 +7,7 @@ import { systemClock } from '../../lib/clock.ts';
 import { exec } from '../../lib/exec.ts';
 import { installCommand, packageNames, readDistribution } from './distribution.ts';
 import { createGpuWatch } from './gpu-watch.ts';
-import { amountFindings, takeInventory } from './inventory.ts';
+import { amountFindings, saidOnce, takeInventory } from './inventory.ts';
 import { offeredAmounts } from './offer.ts';
 import { virtualMachine } from './virtual-machine.ts';
 
@@ -107,4 +107,21 @@ test('this very machine: a valid inventory that explains GPU, KVM and Docker', a
     inventory.drivers.map((driver) => driver.why),
     ['no bwrap', 'its probe failed'],
   );
+});
+
+test('that there is no container engine is said once, with what helps on this system', () => {
+  const docker = {
+    ...{ check: 'docker', status: 'missing' as const, message: 'no Docker' },
+    fix: 'apt-get install -y docker.io',
+  };
+  const report = {
+    ...{ driver: 'docker', ready: false, why: 'ENOENT', why_code: 'docker_missing' },
+    kinds: ['instance' as const],
+    findings: [{ ...docker, check: 'docker engine', message: 'ENOENT' }],
+  };
+  const native = { ...report, driver: 'linux-native' };
+  const said = saidOnce([report, native], docker);
+  assert.deepEqual(said, [{ ...report, why: 'no Docker', findings: [] }, native]);
+  const answers = { ...docker, status: 'ok' as const, fix: null };
+  assert.deepEqual(saidOnce([report], answers), [report], 'an engine that answers may still lack');
 });

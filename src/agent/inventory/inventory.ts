@@ -8,7 +8,7 @@
  */
 import { statfsSync } from 'node:fs';
 import { arch, homedir, platform } from 'node:os';
-import type { Inventory } from '../../contract/machines.ts';
+import type { DriverReport, Inventory } from '../../contract/machines.ts';
 import { formatBytes, formatMemory } from '../../core/format.ts';
 import type { Amounts } from '../../core/workload.ts';
 import type { DriverProbe, Finding } from '../../drivers/driver.ts';
@@ -76,7 +76,7 @@ export async function takeInventory(parts: InventoryParts): Promise<Inventory> {
     offered,
     accelerators: ['cpu'],
     gpus: gpu.gpus,
-    drivers: parts.probes.map(driverReport),
+    drivers: saidOnce(parts.probes.map(driverReport), docker),
     findings: [...amountFindings(capacity, offered, disk_free_bytes), ...gpu.findings, kvm, docker],
   };
 }
@@ -114,6 +114,16 @@ export function amountFindings(
       'less than 1 GB is offered: free some space (df -h)',
     ),
   ];
+}
+
+/** That there is no engine, the machine's own finding says already, and what helps here. */
+export function saidOnce(reports: DriverReport[], docker: Finding): DriverReport[] {
+  if (docker.status !== 'missing') return reports;
+  return reports.map((report) =>
+    report.driver === 'docker' && !report.ready
+      ? { ...report, why: docker.message, findings: [] }
+      : report,
+  );
 }
 
 type Here = { distribution: Distribution; capacity: Capacity };
