@@ -25,8 +25,10 @@ const gpu = (more: Partial<GpuRecord> = {}): GpuRecord => ({
 });
 const machine = (gpus: GpuRecord[], more: Partial<Machine> = {}): Machine => ({
   ...{ id: 'm1', name: 'desk', region: 'local', owner: 'ada', sharing: 'private', online: true },
+  ...{ invited: [], is_yours: true, drained_at: null, caps: null, reclaim: null },
   ...{ last_seen_at: now_ms, offered: amounts, workloads: ['chat'] },
   held: { cpu_millis: 2000, memory_bytes: 4 * gib, disk_bytes: 0 },
+  reclaim: null,
   inventory: {
     ...{ name: 'desk', os: 'Debian', os_version: '13', arch: 'x64', cpu_model: 'Acme' },
     ...{ cpu_count: 8, memory_bytes: 64 * gib, disk_free_bytes: 2e11, offered: amounts },

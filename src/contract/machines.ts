@@ -4,6 +4,7 @@
 import { z } from '@hono/zod-openapi';
 import { gpuSchema } from './gpus.ts';
 import { guardSchema, refusalsSchema } from './guard.ts';
+import { machineReclaimSchema } from './reclaim.ts';
 
 const amountsSchema = z.object({
   cpu_millis: z.number(),
@@ -53,13 +54,27 @@ export const inventorySchema = z.object({
 });
 export type Inventory = z.infer<typeof inventorySchema>;
 
+export const sharingSchema = z.enum(['private', 'invite-only', 'community']);
+
+const cap = z.int().min(0).max(Number.MAX_SAFE_INTEGER).nullable();
+/** A cap of null is none. */
+export const capsSchema = z.object({ cpu_millis: cap, memory_bytes: cap, disk_bytes: cap });
+
 export const machineSchema = z
   .object({
     id: z.string(),
     name: z.string(),
     region: z.string(),
     owner: z.string(),
-    sharing: z.enum(['private', 'invite-only', 'community']),
+    sharing: sharingSchema,
+    /** Slugs of the tenants that are invited; of others' machines null. */
+    invited: z.array(z.string()).nullable(),
+    /** Of one's own tenant. */
+    is_yours: z.boolean(),
+    /** Since when nothing new is placed there. */
+    drained_at: z.number().nullable(),
+    /** What it may offer at most, as its owner said; of others' machines null. */
+    caps: capsSchema.nullable(),
     online: z.boolean(),
     last_seen_at: z.number().nullable(),
     offered: amountsSchema,
@@ -67,6 +82,8 @@ export const machineSchema = z
     workloads: z.array(z.string()),
     /** How far it is given back to its owner; left out until its agent said so. */
     guard: guardSchema.optional(),
+    /** That its owner takes it back; null where nobody wants that. */
+    reclaim: machineReclaimSchema.nullable(),
     inventory: inventorySchema.nullable(),
   })
   .openapi('Machine');

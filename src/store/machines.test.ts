@@ -2,8 +2,8 @@
  * Machines: pages of them, and nothing that an agent says about whose machine it is.
  */
 import assert from 'node:assert/strict';
-import { addTenant } from '../../test/lib/rig.ts';
-import { offered, take } from '../../test/lib/store-model.ts';
+import { addTenant, select } from '../../test/lib/rig.ts';
+import { greet, offered, take } from '../../test/lib/store-model.ts';
 import { onEveryStore } from '../../test/lib/store-tests.ts';
 import { findMachine, listHolders, listMachines } from './machines.ts';
 
@@ -32,10 +32,36 @@ onEveryStore('machines', (inStory) => {
     assert.deepEqual(after, {
       ...before,
       name: 'renamed',
+      host_name: 'renamed',
       cpu_millis: 1,
+      reported_cpu_millis: 1,
       inventory: '{"sharing":"community"}',
       inventory_revision: (before?.inventory_revision ?? 0) + 1,
     });
+  });
+
+  inStory('two of a tenant never have one name, and each keeps the one it has', async (story) => {
+    const { store, ids, clock } = story;
+    const add = (id: string, tenant_id: string) =>
+      store.transact('addMachine', { id, tenant_id, name: 'desk', region: 'local', now: 0 });
+    const named = async (id: string) => (await store.read(findMachine, { machine_id: id }))?.name;
+    const before = await named(ids.machine_id);
+    await addTenant(store, 'other', 'other');
+    await add('m-2', ids.tenant_id);
+    await add('m-3', ids.tenant_id);
+    await add('m-4', 'other');
+    const names = await Promise.all(['m-2', 'm-3', 'm-4'].map(named));
+    assert.deepEqual([before, ...names], ['desk', 'desk-2', 'desk-3', 'desk']);
+    for (const id of ['m-2', 'm-3', ids.machine_id]) {
+      await greet(store, id, clock);
+      await greet(store, id, clock);
+    }
+    assert.deepEqual(await named('m-3'), 'desk-3');
+    assert.deepEqual(await named(ids.machine_id), 'desk');
+    for (let number = 10; number < 26; number += 1) await add(`many-${number}`, ids.tenant_id);
+    const own = 'select name from machines where tenant_id = $1';
+    const all = await select<{ name: string }>(store, own, [ids.tenant_id]);
+    assert.equal(new Set(all.map(({ name }) => name)).size, 19);
   });
 
   inStory('what is held of a machine is the sum of its open holds', async (story) => {

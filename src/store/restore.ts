@@ -42,9 +42,10 @@ export async function restoreStore(
 /** True where every machine has told what it runs since then. */
 export async function isReconciled(sql: Sql, restored_epoch: number): Promise<boolean> {
   if (restored_epoch === 0) return true;
-  const silent = await sql.get<Row>('select id from machines where reconciled_epoch < $1 limit 1', [
-    restored_epoch,
-  ]);
+  const silent = await sql.get<Row>(
+    'select id from machines where reconciled_epoch < $1 and removed_at is null limit 1',
+    [restored_epoch],
+  );
   return silent === undefined;
 }
 

@@ -101,6 +101,14 @@ function happenTo(context: Context, machine: Machine, fault: Local): void {
     machine.offered = { ...machine.offered, memory_bytes: fault.memory_gib * 2 ** 30 };
   } else if (fault.does === 'share') {
     deployment.operator.share(machine.id, fault.tenant, fault.sharing);
+  } else if (fault.does === 'invite') {
+    deployment.operator.invite(machine.id, fault.tenant, fault.is_invited);
+  } else if (fault.does === 'limit') {
+    const { memory_gib } = fault;
+    deployment.operator.limit(machine.id, memory_gib === null ? null : memory_gib * 2 ** 30);
+  } else if (fault.does === 'drain') {
+    deployment.operator.drain(machine.id, true, fault.stop);
+    later(fault.for_ms, () => deployment.operator.drain(machine.id, false, false));
   } else if (fault.does === 'blind') {
     blind(context, machine, fault.for_ms);
   } else if (fault.does === 'fence') {

@@ -54,6 +54,8 @@ type MachineRow = {
   agent_epoch: number;
   cpu_millis: number;
   memory_bytes: number;
+  cap_memory_bytes: number | null;
+  drained_at: number | null;
 };
 
 type Mirror = {
@@ -68,6 +70,8 @@ type MachineMirror = {
   generation: number;
   agent_epoch: number;
   desired: string;
+  /** Since when nothing new comes, and how many runs it had then; null where it takes some. */
+  drained: { at: number; runs: number } | null;
   most: { cpu_millis: number; memory_bytes: number };
 };
 
@@ -116,7 +120,8 @@ export function createInvariants(story: Story, watch: Watch, truth: Truth): Inva
       context.ledger.restored(restored);
       context.timelines.clear();
       for (const [id, { most }] of context.machines) {
-        context.machines.set(id, { generation: -1, agent_epoch: -1, desired: '', most });
+        const unknown = { generation: -1, agent_epoch: -1, desired: '', drained: null };
+        context.machines.set(id, { ...unknown, most });
       }
     },
   };
@@ -155,7 +160,8 @@ function checkWorkload(context: Context, id: string, is_loss: boolean): void {
 function checkMachine(context: Context, id: string, is_loss: boolean): void {
   const { story, watch, machines } = context;
   const row = watch.get<MachineRow>(
-    'select generation, agent_epoch, cpu_millis, memory_bytes from machines where id = ?1',
+    `select generation, agent_epoch, cpu_millis, memory_bytes, cap_memory_bytes, drained_at
+     from machines where id = ?1`,
     id,
   );
   if (row === undefined) {
@@ -175,9 +181,31 @@ function checkMachine(context: Context, id: string, is_loss: boolean): void {
     cpu_millis: Math.max(row.cpu_millis, before?.most.cpu_millis ?? 0),
     memory_bytes: Math.max(row.memory_bytes, before?.most.memory_bytes ?? 0),
   };
-  machines.set(id, { generation, agent_epoch, desired, most });
+  const drained = checkDrained(story, watch, id, row, before?.drained ?? null);
+  if (row.memory_bytes > (row.cap_memory_bytes ?? row.memory_bytes)) {
+    story.violate('I-12', `${id} offers more than its owner lets it`);
+  }
+  machines.set(id, { generation, agent_epoch, desired, drained, most });
   if (before !== undefined) compareMachines(story, id, before, row, desired);
   checkHolds(story, watch, id, most);
+}
+
+/** Nothing is placed on a machine from the commit that drained it on. */
+function checkDrained(
+  story: Story,
+  watch: Watch,
+  id: string,
+  { drained_at: at }: MachineRow,
+  before: MachineMirror['drained'],
+): MachineMirror['drained'] {
+  if (at === null) return null;
+  const { runs = 0 } =
+    watch.get<{ runs: number }>('select count(*) as runs from runs where machine_id = ?1', id) ??
+    {};
+  if (before?.at === at && runs > before.runs) {
+    story.violate('drained', `${id} is drained, and something new was placed there`);
+  }
+  return { at, runs };
 }
 
 function newMirror(): Mirror {
@@ -188,7 +216,8 @@ function newMirror(): Mirror {
 function checkTrust(story: Story, rows: readonly DesiredRow[]): void {
   for (const row of rows) {
     const { owner_tenant_id } = row;
-    const trust = trustLevel(row.tenant_id, { owner_tenant_id, invited_tenant_ids: [] });
+    const invited_tenant_ids = row.is_guest > 0 ? [row.tenant_id] : [];
+    const trust = trustLevel(row.tenant_id, { owner_tenant_id, invited_tenant_ids });
     if (row.wanted !== 'run' || mayRun(trust, row.driver, row.sharing)) continue;
     story.violate('I-11', `${row.workload_id}.${row.replica}.${row.run_epoch} may not run there`);
   }
@@ -234,7 +263,8 @@ function checkQuota(story: Story, watch: Watch): void {
 }
 
 const desired_sql = `select r.*, w.name, w.spec, w.tenant_id, m.tenant_id as owner_tenant_id,
-    m.sharing
+    m.sharing, (select count(*) from machine_guests g
+      where g.machine_id = m.id and g.tenant_id = w.tenant_id) as is_guest
   from runs r join workloads w on w.id = r.workload_id join machines m on m.id = r.machine_id
   where r.machine_id = ?1 and r.removed_at is null
   order by r.workload_id, r.replica, r.run_epoch`;

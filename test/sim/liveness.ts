@@ -39,7 +39,10 @@ function hasRoom({ database }: Deployment, id: string): boolean {
     `select m.id from machines m, workloads w
      where w.id = ?1
        and (m.tenant_id = w.tenant_id
-         or (m.sharing = 'community' and instr(m.inventory, '"libvirt"') > 0))
+         or (instr(m.inventory, '"macos-container"') > 0 and (m.sharing = 'community'
+           or (m.sharing = 'invite-only' and exists (select 1 from machine_guests g
+                 where g.machine_id = m.id and g.tenant_id = w.tenant_id)))))
+       and m.drained_at is null
        and m.cpu_millis - (select coalesce(sum(cpu_millis), 0) from holds h
              where h.machine_id = m.id and released_at is null)
            >= json_extract(w.spec, '$.cpu_millis')

@@ -1,8 +1,9 @@
 /**
- * The operator of a story: says that a machine is powered off, and changes who owns and who shares
- * it. Asks once; what did not arrive did not happen.
+ * The operator of a story: says that a machine is powered off, gives it to others, shares it,
+ * drains it and limits what it offers. Asks once; what did not arrive did not happen.
  */
 import type { Sharing } from '../../src/core/trust.ts';
+import { findMachine } from '../../src/store/machines.ts';
 import type { Tenant } from './client.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { Link } from './link.ts';
@@ -10,7 +11,12 @@ import type { Story } from './story.ts';
 
 export type Operator = {
   fence(machine_id: string, agent_epoch: number): void;
+  /** Gives it to the tenant, who takes it at once, and shares it so. */
   share(machine_id: string, tenant: number, sharing: Sharing): void;
+  /** Invites a tenant, or takes that back. */
+  invite(machine_id: string, tenant: number, is_invited: boolean): void;
+  drain(machine_id: string, drained: boolean, stop: boolean): void;
+  limit(machine_id: string, memory_bytes: number | null): void;
 };
 
 export function createOperator(
@@ -30,6 +36,11 @@ export function createOperator(
       ask(there).then(done, () => {});
     });
   }
+  const tenantOf = (nth: number): Partial<Tenant> => tenants[nth % tenants.length] ?? {};
+  const ownOf = async ({ store }: ControlPlane, machine_id: string) => {
+    const row = await store.read(findMachine, { machine_id });
+    return { machine_id, tenant_id: row?.tenant_id ?? '' };
+  };
   const causeOf = ({ clock }: ControlPlane) => ({
     ...{ now: clock.now(), mono: clock.monotonic(), actor: 'user:ada', request_id: 'r' },
   });
@@ -39,13 +50,43 @@ export function createOperator(
         there.store.transact('fenceMachine', { ...causeOf(there), machine_id, agent_epoch }),
       ),
     share(machine_id, tenant, sharing) {
-      const { tenant_id = '' } = tenants[tenant % tenants.length] ?? {};
-      send(`share ${machine_id} ${sharing} ${tenant_id}`, (there) =>
+      const { tenant_id = '', name: slug = '' } = tenantOf(tenant);
+      send(`share ${machine_id} ${sharing} ${tenant_id}`, async (there) => {
+        const { store } = there;
+        const given = { ...causeOf(there), ...(await ownOf(there, machine_id)), to: slug };
+        await store.transact('giveMachine', given);
+        const args = { ...causeOf(there), machine_id, tenant_id };
+        await store.transact('drainMachine', { ...args, drained: 0, stop: 0 });
+        return store.transact('shareMachine', { ...args, ...unchanged, sharing });
+      });
+    },
+    invite(machine_id, tenant, is_invited) {
+      const { name: slug = '' } = tenantOf(tenant);
+      send(`${is_invited ? 'invite' : 'uninvite'} ${slug} to ${machine_id}`, async (there) =>
         there.store.transact('shareMachine', {
-          ...causeOf(there),
-          ...{ machine_id, tenant_id, sharing },
+          ...{ ...causeOf(there), ...(await ownOf(there, machine_id)), ...unchanged },
+          ...(is_invited ? { invite: [slug] } : { uninvite: [slug] }),
         }),
       );
     },
+    drain: (machine_id, drained, stop) =>
+      send(`drain ${machine_id} ${drained} ${stop}`, async (there) =>
+        there.store.transact('drainMachine', {
+          ...{ ...causeOf(there), ...(await ownOf(there, machine_id)) },
+          ...{ drained: drained ? 1 : 0, stop: stop ? 1 : 0 },
+        }),
+      ),
+    limit: (machine_id, memory_bytes) =>
+      send(`limit ${machine_id} to ${memory_bytes}`, async (there) =>
+        there.store.transact('limitMachine', {
+          ...{ ...causeOf(there), ...(await ownOf(there, machine_id)) },
+          caps: { memory_bytes },
+        }),
+      ),
   };
 }
+
+const unchanged = {
+  ...{ is_operator: 0, sharing: null, guest_limit: 100 },
+  ...{ invite: [], uninvite: [] },
+};

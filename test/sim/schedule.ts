@@ -36,6 +36,11 @@ export type Fault =
   | { does: 'restore'; down_ms: number; zombie_ms: number }
   | { does: 'share'; machine: number; sharing: Sharing; tenant: number }
   | { does: 'offer'; machine: number; memory_gib: number }
+  | { does: 'invite'; machine: number; tenant: number; is_invited: boolean }
+  /** Nothing new comes for so long; with `stop` what is there goes. */
+  | { does: 'drain'; machine: number; stop: boolean; for_ms: number }
+  /** Its owner lets it offer no more than this; null is no limit. */
+  | { does: 'limit'; machine: number; memory_gib: number | null }
   /** Powered off, said to be so after `word_ms`, and on again after `down_ms`. */
   | { does: 'fence'; machine: number; word_ms: number; down_ms: number };
 
@@ -71,7 +76,7 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
     items.push({ at, ...make(chance) });
   }
   const more = [backupsOf(seed, span, items), restartsOf(seed, items), restoresOf(seed, items)];
-  items.push(...more.flat(), ...stepsOf(seed, span));
+  items.push(...more.flat(), ...stepsOf(seed, span), ...ownersOf(seed, hours, span));
   return items.sort((a, b) => a.at - b.at);
 }
 
@@ -101,6 +106,16 @@ function stepsOf(seed: number, span: number): Item[] {
   if (!chance.is(0.3)) return [];
   const by_ms = chance.pick([-400 * day_ms, -hour_ms]);
   return [{ at: chance.between(0, span / 2), does: 'step-at-rest', by_ms }];
+}
+
+/** What the owners of machines do, drawn apart: who adds to it changes no other part of a story. */
+function ownersOf(seed: number, hours: number, span: number): Item[] {
+  const chance = createChance(seed, 'owners');
+  const count = Math.round(hours * chance.between(0, 3));
+  return Array.from({ length: count }, () => {
+    const at = chance.between(0, span);
+    return { at, ...chance.pick(ownerMakers)(chance) };
+  });
 }
 
 /** Taken each hour or so, or just when something is being placed: then there is most to lose. */
@@ -237,5 +252,25 @@ const faultMakers: ((chance: Chance) => Fault)[] = [
     machine: machine(chance),
     word_ms: chance.is(0.5) ? chance.between(0, 5000) : chance.between(0, 5 * minute_ms),
     down_ms: chance.between(1000, 10 * minute_ms),
+  }),
+];
+
+const ownerMakers: ((chance: Chance) => Fault)[] = [
+  (chance) => ({
+    does: 'invite',
+    machine: machine(chance),
+    tenant: chance.between(0, 2),
+    is_invited: chance.is(0.6),
+  }),
+  (chance) => ({
+    does: 'drain',
+    machine: machine(chance),
+    stop: chance.is(0.5),
+    for_ms: chance.between(1000, 30 * minute_ms),
+  }),
+  (chance) => ({
+    does: 'limit',
+    machine: machine(chance),
+    memory_gib: chance.pick([2, 4, 8, null]),
   }),
 ];

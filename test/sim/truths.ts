@@ -16,7 +16,13 @@ export type Truths = Truth & {
   alive(): { process: Process; machine: Machine }[];
 };
 
-type TrustRow = { tenant_id: string; owner: string; sharing: Sharing; wanted: string };
+type TrustRow = {
+  tenant_id: string;
+  owner: string;
+  sharing: Sharing;
+  wanted: string;
+  is_guest: number;
+};
 
 type Context = {
   story: Story;
@@ -86,13 +92,16 @@ export function checkTrust(
   { name, run }: Process,
 ): void {
   const row = there().database.watch.get<TrustRow>(
-    `select w.tenant_id, m.tenant_id as owner, m.sharing, r.wanted
+    `select w.tenant_id, m.tenant_id as owner, m.sharing, r.wanted,
+       (select count(*) from machine_guests g
+        where g.machine_id = m.id and g.tenant_id = w.tenant_id) as is_guest
      from workloads w join runs r on r.workload_id = w.id join machines m on m.id = r.machine_id
      where w.id = ?1 and r.replica = ?2 and r.run_epoch = ?3 and m.id = ?4`,
     ...[run.workload_id, run.replica, run.run_epoch, machine.id],
   );
   if (row === undefined || row.wanted !== 'run') return;
-  const trust = trustLevel(row.tenant_id, { owner_tenant_id: row.owner, invited_tenant_ids: [] });
+  const invited_tenant_ids = row.is_guest > 0 ? [row.tenant_id] : [];
+  const trust = trustLevel(row.tenant_id, { owner_tenant_id: row.owner, invited_tenant_ids });
   if (!mayRun(trust, machine.driver, row.sharing)) {
     story.violate('I-11', `${name} may not run on ${machine.host.name}`);
   }

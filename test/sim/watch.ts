@@ -25,7 +25,8 @@ export type Watch = {
 
 /** Proofs of running are written twice a minute and change nothing else. */
 const of_runs = 'wanted, observed, ready_at, ended_at, removed_at, machine_id';
-const of_machines = 'generation, agent_epoch, cpu_millis, tenant_id, sharing';
+const of_machines =
+  'generation, agent_epoch, cpu_millis, memory_bytes, tenant_id, sharing, drained_at';
 const triggers = [
   ['workloads', 'w', 'id', ''],
   ['runs', 'w', 'workload_id', of_runs],

@@ -15,7 +15,7 @@ import type { EinsoraStore } from '../../store/transactions.ts';
 export type Generations = {
   /** Something may have changed. */
   change(): void;
-  /** Undefined for a machine that is not known. */
+  /** Undefined for a machine that is not known, or was removed. */
   of(machine_id: string): Promise<number | undefined>;
   /** The store's own: it is another one only in another process. */
   identity(): Promise<{ store_uuid: string; store_epoch: number }>;
@@ -25,6 +25,8 @@ const believed_ms = limits.sync_hold_ms;
 /** And so long while this control plane has written nothing: only another one could have. */
 const believed_quiet_ms = 3 * limits.sync_hold_ms;
 const page_rows = 1000;
+
+type Known = { generations: Map<string, number>; removed: Set<string> };
 
 type Deps = {
   store: EinsoraStore;
@@ -36,7 +38,7 @@ type Deps = {
 /** `tell` is called after each read that found another generation than before. */
 export function createGenerations(deps: Deps, tell: () => void): Generations {
   const { store, clock, written } = deps;
-  let known = new Map<string, number>();
+  let known: Known = { generations: new Map(), removed: new Set() };
   let sum: number | null = null;
   let read_at = Number.NEGATIVE_INFINITY;
   let read_as_of = -1;
@@ -48,22 +50,26 @@ export function createGenerations(deps: Deps, tell: () => void): Generations {
     is_stale = false;
     const as_of = written?.() ?? -1;
     const found = await readNews();
-    const is_news = [...found].some(([id, generation]) => known.get(id) !== generation);
-    if (found.size > 0) known = found;
-    sum = sumOfGenerations(known.values());
+    const before = known.generations;
+    const is_news = [...found.generations].some(([id, number]) => before.get(id) !== number);
+    if (found.generations.size > 0) known = found;
+    sum = sumOfGenerations(known.generations.values());
     read_at = clock.monotonic();
     read_as_of = as_of;
     if (is_news) tell();
   }
 
   /** All of them, or none where they are as they were. */
-  async function readNews(): Promise<Map<string, number>> {
-    const found = new Map<string, number>();
+  async function readNews(): Promise<Known> {
+    const found: Known = { generations: new Map(), removed: new Set() };
     for (let after = ''; ; ) {
       const is_first = after === '';
       const page = { after, limit: page_rows, known: is_first ? sum : null };
       const rows = await store.read(listGenerations, page);
-      for (const { id, generation } of rows) found.set(id, generation);
+      for (const { id, generation, removed_at } of rows) {
+        found.generations.set(id, generation);
+        if (removed_at !== null) found.removed.add(id);
+      }
       const last = rows.at(-1);
       if (last === undefined || rows.length < page_rows) return found;
       after = last.id;
@@ -93,7 +99,7 @@ export function createGenerations(deps: Deps, tell: () => void): Generations {
     },
     async of(machine_id) {
       await refresh();
-      return known.get(machine_id);
+      return known.removed.has(machine_id) ? undefined : known.generations.get(machine_id);
     },
     identity() {
       identity ??= store.read(readStoreEpoch, {});

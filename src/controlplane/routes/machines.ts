@@ -9,7 +9,6 @@ import { classes, modelMemoryBytes, models, smallestClass } from '../../core/cat
 import { type ImageRuntime, images, runsForm } from '../../core/images.ts';
 import { type DriverName, driverIsolation } from '../../core/trust.ts';
 import type { Kind } from '../../core/workload.ts';
-import { findMachine } from '../../store/machines.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 
@@ -77,21 +76,14 @@ export function machineRoutes(app: Api, deps: ApiDeps): void {
 }
 
 /** The id of a machine of this tenant, by id or name; null where there is none. */
-async function ownMachine(
-  { machines, store }: ApiDeps,
+export async function ownMachine(
+  { machines }: Pick<ApiDeps, 'machines'>,
   tenant_id: string,
   asked: string,
 ): Promise<string | null> {
-  const all = await machines.list(tenant_id);
-  const named = [
-    ...all.filter(({ id }) => id === asked),
-    ...all.filter(({ name }) => name === asked),
-  ];
-  for (const { id } of named) {
-    const row = await store.read(findMachine, { machine_id: id });
-    if (row?.tenant_id === tenant_id) return id;
-  }
-  return null;
+  const own = (await machines.list(tenant_id)).filter(({ is_yours }) => is_yours);
+  const found = own.find(({ id }) => id === asked) ?? own.find(({ name }) => name === asked);
+  return found?.id ?? null;
 }
 
 /** Whether a driver of the machine is ready for one of the runtimes. Of others' nothing is known. */

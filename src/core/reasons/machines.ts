@@ -17,6 +17,40 @@ export const machineReasons = {
     fix: 'bin/einsora machines, and on that machine: bin/einsora doctor',
   },
 
+  // What people do about a machine (ADR-0056)
+  machine_name_taken: {
+    status: 409,
+    sentence: 'Your tenant has a machine {name} already.',
+    fix: 'give another name: bin/einsora machine ls',
+  },
+  machine_still_heard: {
+    status: 409,
+    sentence:
+      '{machine} was heard of less than {seconds} s ago, or Einsora began no longer ago: it is not said to be off while it may speak.',
+    fix: 'power it off, wait {seconds} s, then say it again',
+  },
+  machine_has_runs: {
+    status: 409,
+    sentence: '{machine} may still run {what}.',
+    fix: 'bin/einsora machine drain {machine} --stop, or where it is off: bin/einsora machine fence {machine} --powered-off',
+  },
+  machine_drained: {
+    status: 409,
+    sentence: '{machine} was cleared by its owner; this goes on wherever it can.',
+    fix: 'bin/einsora show {name}',
+  },
+  sharing_not_yours: {
+    status: 403,
+    sentence: '{machine} belongs to another tenant: only its own admins share it further.',
+    fix: 'to share it with fewer: bin/einsora machine share {machine} --private',
+  },
+  home_lost: {
+    status: 409,
+    sentence:
+      'What it kept was on {machine}, which {who} removed for good: its disk is not there any more.',
+    fix: 'to begin anew with an empty disk: bin/einsora start {name}',
+  },
+
   // The driver and its tool
   gpu_driver_missing: gpu('{gpu} has no driver.', on_machine),
   gpu_nouveau: gpu('{gpu} is run by nouveau, which cannot compute.', on_machine),
