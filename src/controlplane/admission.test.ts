@@ -8,6 +8,7 @@ import { createFakeClock } from '../../test/lib/fake-clock.ts';
 import { endpointSpec, gib } from '../../test/lib/rig.ts';
 import { askText } from '../core/ask.ts';
 import type { Use } from '../core/fair-share.ts';
+import { fallbackText } from '../core/fallback.ts';
 import type { MachineView } from '../core/workload.ts';
 import { createSlices } from '../lib/slices.ts';
 import type { WaitingRow } from '../store/queue.ts';
@@ -38,7 +39,7 @@ function machine(id: string, cores: number, held_cores = 0): MachineView {
   };
 }
 
-function decide(waiting: WaitingRow[], machines: MachineView[], uses: Use[] = []) {
+function decide(waiting: Snapshot['waiting'], machines: MachineView[], uses: Use[] = []) {
   const snapshot: Snapshot = { waiting, machines: structuredClone(machines), uses, now };
   return decideAll(snapshot, createAsks(), createSlices(createFakeClock(), 3));
 }
@@ -131,7 +132,7 @@ const anyMachines = fc
   .map((all) => all.map(({ cores, held }, index) => machine(`m${index}`, cores, held)));
 
 test('the same snapshot gives the same decisions, however its rows were sorted', async () => {
-  const seen = async (waiting: WaitingRow[], machines: MachineView[]) => {
+  const seen = async (waiting: Snapshot['waiting'], machines: MachineView[]) => {
     const { placed, waits } = await decide(waiting, machines);
     return [placed, waits.map((one) => one.row.id)];
   };
@@ -166,4 +167,79 @@ test('a further pass over what is left places nothing more', async () => {
     }),
     { seed: 4, numRuns: 300 },
   );
+});
+
+/** Asks for large machines, and may fall back to one core after ten minutes. */
+function falling(id: string, waited_ms: number, over: Partial<WaitingRow> = {}): WaitingRow {
+  const small = { gpu_class: 'cpu-1c-2g', cpu_millis: 1000, memory_bytes: 2 * gib };
+  const fallback = fallbackText({
+    ...endpointSpec({ gpu_class: 'cpu-4c-8g', cpu_millis: 4000, memory_bytes: 8 * gib }),
+    ...{ fallback_after_ms: 600_000, fallback: [{ step: 'class:cpu-1c-2g', set: small }] },
+  });
+  return row(id, 4, { fallback, state_since: now - waited_ms, ...over });
+}
+const stepsOf = async (...args: Parameters<typeof decide>) =>
+  (await decide(...args)).placed.map(({ row: one, fallback_step }) => `${one.id} ${fallback_step}`);
+
+test('a fallback is taken once it waited for it, and never where what was asked is free', async () => {
+  const full = machine('m', 4, 3);
+  assert.deepEqual(await stepsOf([falling('w', 599_999)], [full]), []);
+  assert.deepEqual(await stepsOf([falling('w', 600_000)], [full]), ['w 1']);
+  assert.deepEqual(await stepsOf([falling('w', 600_000)], [machine('m', 4)]), ['w 0']);
+  assert.deepEqual(await stepsOf([falling('w', 0, { fallback_due: 1 })], [full]), ['w 1']);
+  const { fallback_at } = await decide([falling('w', 599_000), falling('x', 1000)], [full]);
+  assert.equal(fallback_at, now + 1000);
+});
+
+test('a fallback comes in the order of the queue, and takes nothing that is kept for others', async () => {
+  const first = falling('first', 700_000, { created_at: 1 });
+  const asks_small = row('second', 1, { created_at: 2 });
+  const full = machine('m', 4, 3);
+  assert.deepEqual(await stepsOf([first, asks_small], [full]), ['first 1']);
+  assert.deepEqual(
+    await stepsOf([{ ...first, created_at: 3 }, asks_small], [machine('m', 2, 1)]),
+    ['second 0'],
+    'what is asked for goes before, where it comes before',
+  );
+  const kept = row('head', 8, { created_at: 0, state_since: now - reserve_after_ms });
+  assert.deepEqual(await stepsOf([kept, first], [machine('m', 8, 7)]), []);
+});
+
+test('where it finds no fallback either, the room that is kept for its head stays kept', async () => {
+  const spec = endpointSpec({ gpu_class: 'cpu-4c-8g', cpu_millis: 4000, memory_bytes: 8 * gib });
+  const size = { gpu_class: 'cpu-2c-4g', cpu_millis: 2000, memory_bytes: 4 * gib };
+  const fallback = fallbackText({ ...spec, fallback: [{ step: 'class:cpu-2c-4g', set: size }] });
+  const head = row('head', 4, { fallback, created_at: 1, state_since: now - reserve_after_ms });
+  assert.deepEqual(await stepsOf([head, row('small', 1)], [machine('m', 4, 3)]), []);
+});
+
+test('what has a home falls back there and nowhere else', async () => {
+  const spec = endpointSpec({ gpu_class: 'cpu-4c-8g', cpu_millis: 4000, memory_bytes: 8 * gib });
+  const size = { gpu_class: 'cpu-1c-2g', cpu_millis: 1000, memory_bytes: 2 * gib };
+  const elsewhere = { ...size, machine: { id: 'b', name: 'b' } };
+  const fallback = fallbackText({
+    ...spec,
+    fallback: [
+      { step: 'machine:b', set: elsewhere },
+      { step: 'class:cpu-1c-2g', set: size },
+    ],
+  });
+  const homed = row('w', 4, { fallback, ask: askText({ ...spec, home_machine_id: 'a' }) });
+  const { placed } = await decide([homed], [machine('a', 4, 3), machine('b', 2)]);
+  const where = placed.map((one) => [one.placement.machine_id, one.fallback_step]);
+  assert.deepEqual(where, [['a', 2]]);
+});
+
+test('what a quota refused is passed over, so that the next step gets its turn', async () => {
+  const snapshot = { waiting: [falling('w', 700_000)], uses: [], now };
+  const decided = (refused: string[]) =>
+    decideAll(
+      { ...snapshot, machines: [machine('m', 8)], refused: new Set(refused) },
+      ...[createAsks(), createSlices(createFakeClock(), 3)],
+    );
+  const steps = async (refused: string[]) =>
+    (await decided(refused)).placed.map(({ fallback_step }) => fallback_step);
+  assert.deepEqual(await steps([]), [0]);
+  assert.deepEqual(await steps(['w 0']), [1]);
+  assert.deepEqual(await steps(['w 0', 'w 1']), []);
 });

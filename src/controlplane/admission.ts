@@ -19,12 +19,13 @@ import {
 import type { MachineView, Placement } from '../core/workload.ts';
 import type { Slices } from '../lib/slices.ts';
 import type { ReturningRow } from '../store/fallback-return.ts';
-import type { WaitingRow } from '../store/queue.ts';
+import type { WaitingFields } from '../store/queue.ts';
+import type { OneReplica } from './replica-units.ts';
 
 /** `fallback_step`: which of its fallbacks this is, from 1; 0 for what it asked. */
-export type Placed = { row: WaitingRow; placement: Placement; fallback_step: number };
+export type Placed = { row: Waiter; placement: Placement; fallback_step: number };
 /** `asked` is false for what this pass had no time for. */
-export type Waits = { row: WaitingRow; group: Group; asked: boolean };
+export type Waits = { row: Waiter; group: Group; asked: boolean };
 export type Decisions = {
   placed: Placed[];
   /** In the order of the queue. */
@@ -38,6 +39,9 @@ export type Decisions = {
   fallback_at: number | null;
 };
 
+/** A workload that waits for its first run, or one replica that waits while others go on. */
+export type Waiter = WaitingFields & { one?: OneReplica };
+
 /** How long the head of a class waits before room is kept free for it. */
 export const reserve_after_ms = 10 * 60_000;
 /** Placements of one pass; the next pass goes on. */
@@ -45,7 +49,7 @@ const placements_limit = 1000;
 const asks_kept = 20_000;
 
 export type Snapshot = {
-  waiting: WaitingRow[];
+  waiting: Waiter[];
   machines: MachineView[];
   uses: readonly Use[];
   now: number;
@@ -81,8 +85,8 @@ function onceEach<T>(parse: (text: string) => T): (text: string) => T {
   };
 }
 
-type Asker = Pick<WaitingRow, 'tenant_id' | 'creator_id'>;
-type Turn = Waiting & { row: WaitingRow; ask: Ask };
+type Asker = Pick<Waiter, 'tenant_id' | 'creator_id' | 'one'>;
+type Turn = Waiting & { row: Waiter; ask: Ask };
 
 export async function decideAll(
   snapshot: Snapshot,
@@ -95,12 +99,13 @@ export async function decideAll(
   const placed: Placed[] = [];
   const waits: Waits[] = [];
   const exhausted = new Set<Group>();
-  const tryAsk = (ask: Ask, { tenant_id, creator_id }: Asker) => {
+  const tryAsk = (ask: Ask, { tenant_id, creator_id, one }: Asker, anew = false) => {
     const group = index.group(ask, tenant_id, creator_id);
-    if (exhausted.has(group)) return null;
-    const placement = index.choose(group);
+    if (exhausted.has(group) && !anew) return null;
+    const placement = one ? index.chooseApart(group, one.apart) : index.choose(group);
     if (placement === null) exhausted.add(group);
     else index.take(placement, ask, creator_id);
+    if (placement !== null) one?.apart.add(placement.machine_id);
     return placement;
   };
   for (const turn of turns) {
@@ -113,12 +118,16 @@ export async function decideAll(
     const is_refused = snapshot.refused?.has(`${row.id} 0`) === true;
     if (!heads.has(turn) && !is_full && !is_refused) placement = tryAsk(turn.ask, row);
     const steps = placement === null && !is_full ? stepsDue(snapshot, asks, turn) : [];
+    // What is kept free for it keeps it from nothing; whoever is next of its class keeps it then.
+    const is_kept = steps.length > 0 && heads.has(turn);
+    const head = is_kept ? index.unreserve(group) : undefined;
     for (const { ask, number } of steps) {
-      placement = tryAsk(ask, row);
+      placement = tryAsk(ask, row, is_kept);
       if (placement === null) continue;
       fallback_step = number;
       break;
     }
+    if (is_kept && placement === null) index.reserve(group, head);
     if (placement === null) waits.push({ row, group, asked });
     else placed.push({ row, placement, fallback_step });
     if (slices.isOver()) await slices.rest();

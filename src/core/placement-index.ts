@@ -46,6 +46,8 @@ export type PlacementIndex = {
   group(ask: Ask, tenant_id: string, creator_id?: string): Group;
   /** Another machine than `avoid` where there is one with room. */
   choose(group: Group, avoid?: string | null): Placement | null;
+  /** The same, looked for among all: on another machine than these where one has room. */
+  chooseApart(group: Group, apart: ReadonlySet<string>): Placement | null;
   /** Why `choose` gave nothing. */
   reason(group: Group): WaitReason;
   /** Counts a placement in, for this creator. */
@@ -55,6 +57,8 @@ export type PlacementIndex = {
    * false where no machine could ever take it.
    */
   reserve(group: Group, head?: MachineView['reserved_for']): boolean;
+  /** Gives back what `reserve` kept free for the group, and says for which head that was. */
+  unreserve(group: Group): MachineView['reserved_for'];
 };
 
 export function createPlacementIndex(
@@ -64,8 +68,9 @@ export function createPlacementIndex(
   const byId = new Map(machines.map((machine) => [machine.id, machine]));
   const world = { machines, byId, catalog };
   const groups = new Map<string, Map<Ask, Group>>();
-  /** Machines that lost room, in order. */
+  /** Machines whose room is another by now, in order. */
   const changed: MachineView[] = [];
+  const kept = new Map<Group, Kept>();
 
   return {
     group(ask, tenant_id, creator_id = '') {
@@ -106,6 +111,17 @@ export function createPlacementIndex(
       if (machine === undefined || entry === undefined) return null;
       return placementOn(machine, entry, ask, creator_id, catalog);
     },
+    chooseApart({ ask, suited, creator_id }, apart) {
+      let found: (Candidate & { entry: MachineDriver }) | null = null;
+      for (const [id, entry] of suited) {
+        const machine = byId.get(id);
+        const by = { driver: entry.driver, creator_id };
+        if (machine === undefined || !hasRoom(ask, machine, by)) continue;
+        const candidate = { machine, waste: leftOver(machine, ask, by), entry };
+        if (found === null || isBetterApart(candidate, found, apart)) found = candidate;
+      }
+      return found && placementOn(found.machine, found.entry, ask, creator_id, catalog);
+    },
     reason({ ask, tenant_id, only, suited, refusals, creator_id }) {
       if (ask.home_machine_id && only === null) return { code: 'home_removed', details: {} };
       const all = new Map(refusals);
@@ -128,7 +144,8 @@ export function createPlacementIndex(
       for (const uuid of devices) takeDevice(machine, uuid, ask.share_device ? creator_id : null);
       changed.push(machine);
     },
-    reserve({ ask, suited }, head) {
+    reserve(group, head) {
+      const { ask, suited } = group;
       const nearest = leastLacking(ask, suited, byId);
       if (nearest === null) return false;
       const { machine, devices } = nearest;
@@ -136,7 +153,19 @@ export function createPlacementIndex(
       if (head !== undefined) machine.reserved_for ??= head;
       for (const device of devices) device.reserved = true;
       changed.push(machine);
+      kept.set(group, { machine, devices, head });
       return true;
+    },
+    unreserve(group) {
+      const found = kept.get(group);
+      if (found === undefined) return undefined;
+      const { machine, devices, head } = found;
+      kept.delete(group);
+      add(machine.reserved, negative(group.ask));
+      if (head !== undefined && machine.reserved_for === head) delete machine.reserved_for;
+      for (const device of devices) device.reserved = false;
+      changed.push(machine);
+      return head;
     },
   };
 }
@@ -149,11 +178,30 @@ function isFresh({ ask, suited, creator_id }: Group, { machine, waste }: Candida
   return waste === leftOver(machine, ask, by) && hasRoom(ask, machine, by);
 }
 
+/** What is kept free for a group, and for which head. */
+type Kept = {
+  machine: MachineView;
+  devices: DeviceView[];
+  head: MachineView['reserved_for'];
+};
+
+function negative({ cpu_millis, memory_bytes, disk_bytes }: Amounts): Amounts {
+  return { cpu_millis: -cpu_millis, memory_bytes: -memory_bytes, disk_bytes: -disk_bytes };
+}
+
 type World = {
   machines: readonly MachineView[];
   byId: ReadonlyMap<string, MachineView>;
   catalog: Catalog;
 };
+
+/** First another machine than those where others are, then the least waste, then the lower id. */
+function isBetterApart(one: Candidate, other: Candidate, apart: ReadonlySet<string>): boolean {
+  const [own, theirs] = [apart.has(one.machine.id), apart.has(other.machine.id)];
+  if (own !== theirs) return theirs;
+  if (one.waste !== other.waste) return one.waste < other.waste;
+  return one.machine.id < other.machine.id;
+}
 
 function lookAt(
   asked: Pick<Group, 'ask' | 'tenant_id' | 'creator_id'>,
