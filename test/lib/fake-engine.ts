@@ -28,7 +28,7 @@ export type FakeContainer = {
   state: { Status: string; Pid: number; ExitCode: number; StartedAt: string; OOMKilled: boolean };
 };
 
-type Answer = { status?: number; json?: unknown } | 'nothing';
+type Answer = { status?: number; json?: unknown; text?: string } | 'nothing';
 
 export type FakeEngine = {
   socket_path: string;
@@ -36,6 +36,8 @@ export type FakeEngine = {
   containers: FakeContainer[];
   version: { ApiVersion: string; MinAPIVersion: string; [name: string]: unknown };
   info: Record<string, unknown>;
+  /** What `nvidia-smi -L` prints in a container, by its UUIDs; as it was given, where left out. */
+  seen_gpus: string[] | null;
   /** Answers before all else; null for what is none of its business, 'nothing' to stay silent. */
   fault: (request: FakeRequest) => Answer | null;
   [Symbol.asyncDispose](): Promise<void>;
@@ -61,6 +63,7 @@ export async function fakeEngine(api: { newest: string; oldest: string }): Promi
       Components: [{ Name: 'Engine' }],
     },
     info: { OSType: 'linux', MemoryLimit: true, Driver: 'overlay2', CgroupVersion: '2' },
+    seen_gpus: null,
     fault: () => null,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
@@ -89,9 +92,9 @@ async function serve(
   engine.requests.push(request);
   const answer = engine.fault(request) ?? outdated(engine, request) ?? respond(engine, request);
   if (answer === 'nothing') return;
-  const { status = 200, json } = answer;
+  const { status = 200, json, text } = answer;
   response.writeHead(status, { 'content-type': 'application/json' });
-  response.end(json === undefined ? undefined : JSON.stringify(json));
+  response.end(json === undefined ? text : JSON.stringify(json));
 }
 
 function outdated({ version }: FakeEngine, request: FakeRequest): Answer | null {
@@ -117,6 +120,7 @@ function respond(engine: FakeEngine, request: FakeRequest): Answer {
   if (path.startsWith('/images/')) return { json: { Id: 'sha256:1', RepoDigests: ['x@sha256:2'] } };
   if (path === '/containers/json') return { json: engine.containers.map(listed) };
   if (path === '/containers/create') return create(engine, request);
+  if (path.startsWith('/exec/')) return execAnswer(engine, path);
   const [, id = '', action = ''] = /^\/containers\/([^/]+)\/?(\w*)$/.exec(path) ?? [];
   const found = engine.containers.find((one) => one.id === id || one.name === id);
   if (found === undefined) return { status: 404, json: { message: `No such container: ${id}` } };
@@ -125,6 +129,23 @@ function respond(engine: FakeEngine, request: FakeRequest): Answer {
     return { status: 204 };
   }
   return act(found, action);
+}
+
+/** The one program that it plays: `nvidia-smi -L` of a container. */
+function execAnswer(engine: FakeEngine, path: string): Answer {
+  const [, id = '', action = ''] = /^\/exec\/([^/]+)\/(\w+)$/.exec(path) ?? [];
+  if (action === 'json') return { json: { Running: false, ExitCode: 0, Pid: 1 } };
+  const found = engine.containers.find((one) => one.id === id);
+  const { DeviceRequests } = (found?.body.HostConfig ?? {}) as {
+    DeviceRequests?: { DeviceIDs: string[] }[];
+  };
+  const given = DeviceRequests?.[0]?.DeviceIDs.map((name) => name.split('=')[1] ?? '') ?? [];
+  const lines = (engine.seen_gpus ?? given).map((uuid, index) =>
+    uuid.startsWith('MIG-')
+      ? `  MIG 1g.10gb     Device  ${index}: (UUID: ${uuid})\r\n`
+      : `GPU ${index}: NVIDIA made up (UUID: ${uuid})\r\n`,
+  );
+  return { text: lines.join('') };
 }
 
 function act(found: FakeContainer, action: string): Answer {
@@ -141,6 +162,7 @@ function act(found: FakeContainer, action: string): Answer {
     Object.assign(state, { Status: 'exited', Pid: 0, ExitCode: 137 });
     return { status: 204 };
   }
+  if (action === 'exec') return { status: 201, json: { Id: found.id } };
   if (action === 'wait') return { json: { StatusCode: state.ExitCode } };
   return { status: 404, json: { message: 'page not found' } };
 }

@@ -36,13 +36,15 @@ export type CreateFacts = {
   volume: string | null;
   /** Its network; null for none. */
   network: string | null;
+  /** Its GPUs, by their names in CDI. */
+  gpus: readonly string[];
 };
 
 export function createBody(spec: RunSpec, facts: CreateFacts): Record<string, unknown> {
-  const { image, network } = facts;
+  const { image, network, gpus } = facts;
   const [program, ...args] = spec.argv;
   const tcp_ports = Object.values(spec.tcp_ports ?? {}).map((port) => `${port}/tcp`);
-  const has_gpus = (spec.gpu_uuids ?? []).length > 0;
+  const has_gpus = gpus.length > 0;
   const env = {
     ...spec.env,
     // An engine whose default runtime is NVIDIA's gives every GPU to an image that asks for all.
@@ -71,7 +73,7 @@ export function createBody(spec: RunSpec, facts: CreateFacts): Record<string, un
         tcp_ports.map((port) => [port, [{ HostIp: '127.0.0.1', HostPort: '' }]]),
       ),
       Mounts: mountsOf(spec, facts),
-      ...(has_gpus ? { DeviceRequests: [gpuRequest(spec.gpu_uuids ?? [])] } : {}),
+      ...(has_gpus ? { DeviceRequests: [gpuRequest(gpus)] } : {}),
     },
   };
 }
@@ -129,14 +131,9 @@ function mountsOf(spec: RunSpec, { sockets, volume }: CreateFacts) {
   ];
 }
 
-/** What CDI calls a GPU. */
-export function cdiName(uuid: string): string {
-  return `nvidia.com/gpu=${uuid}`;
-}
-
 /** By UUID, never by index. The engine wants neither a count nor options beside it. */
-function gpuRequest(uuids: string[]) {
-  return { Driver: 'cdi', DeviceIDs: uuids.map(cdiName) };
+function gpuRequest(names: readonly string[]) {
+  return { Driver: 'cdi', DeviceIDs: [...names] };
 }
 
 /** A name that says which workload it is, within the 63 characters of a host name. */

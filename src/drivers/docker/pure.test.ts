@@ -15,6 +15,7 @@ import type { Engine, EngineVersion } from './engine.ts';
 import { asStartError, EngineDown, EngineRefusal } from './engine-error.ts';
 import { readListing } from './file-scripts.ts';
 import { createFrameReader, type Frame, splitFrames } from './frames.ts';
+import { gpusSeen } from './gpus.ts';
 import { isBuiltHere, pullTargetOf, registryOf } from './image-reference.ts';
 import { judge } from './judge.ts';
 import { countSeen, entryOf, sinceOf } from './log-entries.ts';
@@ -112,7 +113,7 @@ function bodyOf(changes: Partial<RunSpec>) {
     ...{ tcp_ports: { web: 80 }, workspace: null },
   };
   const image = { id: 'sha256:1', reference: 'x', digest: null };
-  const facts = { labels, image, sockets: '/s', volume: 'v', network: null };
+  const facts = { labels, image, sockets: '/s', volume: 'v', network: null, gpus: [] };
   return createBody({ ...spec, ...changes }, facts) as {
     [name: string]: unknown;
     HostConfig: { [name: string]: unknown; Mounts: { Type: string; Target: string }[] };
@@ -265,4 +266,20 @@ test('each way of not being there has its reason', async () => {
     ],
   );
   assert.ok(probes.every(({ ready, findings }) => !ready && findings.length === 1));
+});
+
+test('GPUs are read from what nvidia-smi prints, in each of its forms', () => {
+  const whole = 'GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77';
+  const part = 'MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f';
+  const old_part = `MIG-${whole}/1/0`;
+  const output = [
+    `GPU 0: NVIDIA A100-SXM4-40GB (UUID: ${whole})\r`,
+    `  MIG 1g.5gb      Device  0: (UUID: ${part})\r`,
+    `  MIG 1g.5gb      Device  1: (UUID: ${old_part})\r`,
+  ].join('\n');
+  assert.deepEqual(gpusSeen(output, [whole]), [whole]);
+  assert.deepEqual(gpusSeen(output, [part]), [part, old_part]);
+  assert.deepEqual(gpusSeen('', [whole]), []);
+  assert.deepEqual(gpusSeen('No devices were found\n', [whole]), []);
+  assert.deepEqual(gpusSeen('Failed to initialize NVML: Unknown Error\n', [whole]), []);
 });

@@ -63,10 +63,10 @@ function created({ requests }: FakeEngine) {
 
 test('GPUs are asked for by UUID through CDI, and only where they were given', () =>
   withDriver({ newest: '1.52', oldest: '1.44' }, async (driver, fake) => {
-    await driver.start(spec({ gpu_uuids: ['GPU-1-a', 'MIG-2-b'] }), never);
+    await driver.start(spec({ gpu_uuids: ['GPU-1-a', 'GPU-2-b'] }), never);
     const { Env, HostConfig } = created(fake);
     assert.deepEqual(HostConfig.DeviceRequests, [
-      { Driver: 'cdi', DeviceIDs: ['nvidia.com/gpu=GPU-1-a', 'nvidia.com/gpu=MIG-2-b'] },
+      { Driver: 'cdi', DeviceIDs: ['nvidia.com/gpu=GPU-1-a', 'nvidia.com/gpu=GPU-2-b'] },
     ]);
     assert.deepEqual(Env, ['KEY=v']);
     assert.ok(fake.requests.every(({ version }) => version === null || version === '1.50'));
@@ -81,6 +81,67 @@ test('a GPU that CDI does not list is refused with what renews it, before anythi
       (error) => error instanceof DriverError && /knows no GPU-2.*nvidia-ctk/.test(error.message),
     );
     assert.equal(fake.containers.length, 1);
+  }));
+
+test('MIG instances are asked for by their own names', () =>
+  withDriver({ newest: '1.52', oldest: '1.44' }, async (driver, fake) => {
+    await driver.start(spec({ gpu_uuids: ['MIG-2-b'] }), never);
+    const { HostConfig } = created(fake);
+    assert.deepEqual(HostConfig.DeviceRequests, [
+      { Driver: 'cdi', DeviceIDs: ['nvidia.com/gpu=MIG-2-b'] },
+    ]);
+  }));
+
+test('a container in which other GPUs are seen than its own does not go on', async () => {
+  const cases: [string[], RegExp][] = [
+    [[], /sees none in it/],
+    [['GPU-2'], /GPU-1 is not in it/],
+    [['GPU-1', 'GPU-2'], /GPU-2 is in it, and not its own/],
+  ];
+  for (const [seen, why] of cases) {
+    await withDriver({ newest: '1.50', oldest: '1.44' }, async (driver, fake) => {
+      fake.seen_gpus = seen;
+      await assert.rejects(
+        driver.start(spec({ gpu_uuids: ['GPU-1'] }), never),
+        (error) =>
+          error instanceof DriverError &&
+          error.code === 'gpu_not_injected' &&
+          why.test(error.message),
+      );
+      assert.deepEqual(fake.containers, []);
+      assert.deepEqual(await driver.observe(), []);
+    });
+  }
+});
+
+test('a container in which nobody can look does not go on, one that ended tells its end', () =>
+  withDriver({ newest: '1.50', oldest: '1.44' }, async (driver, fake) => {
+    const refuse = (status: number, message: string) => {
+      fake.fault = ({ path }) => (path.endsWith('/exec') ? { status, json: { message } } : null);
+    };
+    refuse(400, 'exec: "nvidia-smi": executable file not found in $PATH');
+    await assert.rejects(
+      driver.start(spec({ gpu_uuids: ['GPU-1'] }), never),
+      (error) => error instanceof DriverError && /does not run in it/.test(error.message),
+    );
+    assert.deepEqual(fake.containers, []);
+    refuse(409, 'container 1 is not running');
+    await driver.start(spec({ gpu_uuids: ['GPU-1'] }), never);
+    assert.equal(fake.containers.length, 1);
+  }));
+
+test('inside Windows there is one name for all GPUs, and what is given is looked at all the same', () =>
+  withDriver({ newest: '1.50', oldest: '1.44' }, async (driver, fake) => {
+    fake.version.KernelVersion = '5.15.167.4-microsoft-standard-WSL2';
+    fake.info.DiscoveredDevices = [{ Source: 'cdi', ID: 'nvidia.com/gpu=all' }];
+    fake.seen_gpus = ['GPU-1'];
+    await driver.start(spec({ gpu_uuids: ['GPU-1'] }), never);
+    const { HostConfig } = created(fake);
+    assert.deepEqual(HostConfig.DeviceRequests, [
+      { Driver: 'cdi', DeviceIDs: ['nvidia.com/gpu=all'] },
+    ]);
+    fake.seen_gpus = ['GPU-1', 'GPU-2'];
+    await assert.rejects(driver.start(spec({ gpu_uuids: ['GPU-1'] }), never), /not its own/);
   }));
 
 test('a run without GPUs is given none, also by an engine that would give all to who asks', () =>

@@ -11,12 +11,12 @@ import type { Clock } from '../../lib/clock.ts';
 import type { RunSpec } from '../driver.ts';
 import { isPortName } from '../native/socket.ts';
 import { containerName, inspectContainer, type RunLabels, readLabels } from './container.ts';
-import { cdiName, createBody } from './create-body.ts';
-import { type Engine, isOlder } from './engine.ts';
+import { createBody } from './create-body.ts';
+import type { Engine } from './engine.ts';
 import { asStartError, driverError, startFailed } from './engine-error.ts';
+import { gpuNames, proveGpus } from './gpus.ts';
 import type { Image, Images } from './images.ts';
 import { ensureFencedNetwork, type Fence, type FencedNetwork, fenceMissing } from './network.ts';
-import type { EngineInfo } from './probe.ts';
 import { makeRunFolder, readEnd, removeRunFolder, runFolder } from './run-folder.ts';
 import { removeForSure } from './stop.ts';
 import { ensureVolume, ownWorkspace } from './volume.ts';
@@ -30,8 +30,6 @@ export type StartDeps = {
   clock: Clock;
 };
 
-/** From here on the engine hands GPUs over by their names in CDI. */
-const cdi_api = '1.44';
 const slow_call_ms = 120_000;
 
 export async function startRun(deps: StartDeps, spec: RunSpec, signal: AbortSignal): Promise<void> {
@@ -42,7 +40,7 @@ export async function startRun(deps: StartDeps, spec: RunSpec, signal: AbortSign
     if (readEnd(at) !== null) return;
     if (!(await mayCreate(deps, spec))) return;
     goOn(signal);
-    await checkGpus(engine, spec.gpu_uuids ?? []);
+    const gpus = await gpuNames(engine, spec.gpu_uuids ?? []);
     const found = await deps.images.ensure(image, signal);
     goOn(signal);
     const network = await networkFor(deps, spec);
@@ -52,9 +50,10 @@ export async function startRun(deps: StartDeps, spec: RunSpec, signal: AbortSign
     const labels = labelsOf(install_id, spec);
     makeRunFolder(at, labels);
     const places = { sockets: at.sockets, volume, network: network?.name ?? null };
-    const body = createBody(spec, { labels, image: found, ...places });
+    const body = createBody(spec, { labels, image: found, gpus, ...places });
     const id = await createAndBegin(deps, spec, found, body, signal);
     if (network !== null) await proveFence(deps, network, id);
+    await proveOwnGpus(deps, spec, id);
   } catch (error) {
     if (!(await isThere(deps, spec))) removeRunFolder(at);
     throw asStartError(error, image);
@@ -93,6 +92,15 @@ async function proveFence(deps: StartDeps, network: FencedNetwork, id: string): 
   } catch (error) {
     await removeForSure(deps, id);
     throw fenceMissing(error);
+  }
+}
+
+async function proveOwnGpus(deps: StartDeps, spec: RunSpec, id: string): Promise<void> {
+  try {
+    await proveGpus(deps, id, spec.gpu_uuids ?? []);
+  } catch (error) {
+    await removeForSure(deps, id);
+    throw error;
   }
 }
 
@@ -148,23 +156,6 @@ function checkSpec(spec: RunSpec): string {
 async function networkFor(deps: StartDeps, spec: RunSpec): Promise<FencedNetwork | null> {
   if (spec.network !== 'fenced') return null;
   return ensureFencedNetwork(deps.engine, deps.install_id, deps.fence);
-}
-
-/** An engine that lists its devices is asked first: its own refusal comes late and says less. */
-async function checkGpus(engine: Engine, uuids: string[]): Promise<void> {
-  if (uuids.length === 0) return;
-  const { api, engine: version } = await engine.version();
-  if (isOlder(api, cdi_api)) {
-    const needs = `CDI needs ${cdi_api} (Docker 25 or later)`;
-    const why = `Docker ${version} speaks API ${api}, and ${needs}`;
-    throw driverError('gpu_not_injected', { why });
-  }
-  const info = (await engine.json({ method: 'GET', path: '/info' })) as EngineInfo | null;
-  const listed = info?.DiscoveredDevices?.map(({ ID }) => ID);
-  const missing = uuids.find((uuid) => listed !== undefined && !listed.includes(cdiName(uuid)));
-  if (missing === undefined) return;
-  const fix = 'nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml';
-  throw driverError('gpu_not_injected', { why: `CDI knows no ${missing}; renew it: ${fix}` });
 }
 
 function labelsOf(install_id: string, spec: RunSpec): RunLabels {
