@@ -6,6 +6,7 @@ import type { AuthRow } from './auth.ts';
 import { accessRoutes } from './routes/access.ts';
 import { accountRoutes } from './routes/accounts.ts';
 import { activityRoutes } from './routes/activity.ts';
+import { endpointSharingRoutes } from './routes/endpoint-sharing.ts';
 import { eventRoutes } from './routes/events.ts';
 import { exportRoutes } from './routes/export.ts';
 import { fallbackRoutes } from './routes/fallback.ts';
@@ -37,6 +38,7 @@ export const routes = {
   ...fileRoutes,
   ...eventRoutes,
   ...keyRoutes,
+  ...endpointSharingRoutes,
   ...machineRoutes,
   ...reclaimRoutes,
   ...modelRoutes,

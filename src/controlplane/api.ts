@@ -32,6 +32,7 @@ import { tenantRoutes } from './routes/accounts-tenants.ts';
 import { sessionRoutes, tokenRoutes } from './routes/accounts-tokens.ts';
 import { invitationRoutes, userRoutes } from './routes/accounts-users.ts';
 import { activityRoutes } from './routes/activity.ts';
+import { endpointSharingRoutes, modelKeyRoutes } from './routes/endpoint-sharing.ts';
 import { eventRoutes } from './routes/events.ts';
 import { exportRoutes } from './routes/export.ts';
 import { fallbackRoutes } from './routes/fallback.ts';
@@ -105,6 +106,8 @@ export function createApi(deps: ApiDeps): Api {
   fileRoutes(app, deps);
   eventRoutes(app, deps);
   keyRoutes(app, deps);
+  endpointSharingRoutes(app, deps);
+  modelKeyRoutes(app, deps);
   machineRoutes(app, deps);
   machineChangeRoutes(app, deps);
   reclaimRoutes(app, deps);

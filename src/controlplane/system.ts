@@ -180,8 +180,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const reclaims = startReclaims({ store, clock, log, changed });
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence, dev: options.dev });
-  const queue = createQueueView();
-  const revocations = createRevocations(clock);
+  const [queue, revocations] = [createQueueView(), createRevocations(clock)];
   const live = createLive({ store, changes, presence, revocations, clock, log });
   const controller = createController({
     ...{ store, clock, log, presence, machines, queue },
@@ -191,8 +190,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
     written: changes.written,
   });
   const port = () => listening?.port ?? options.port;
-  const { sources } = models;
-  const local = await startHere(options, { identity, store, sync, sources, port });
+  const local = await startHere(options, { identity, store, sync, port, ...models });
   const { gateway, api, access } = openFaces({
     ...{ store, clock, random, log, data_dir, changes, presence, machines, queue, live, use },
     ...{ proofs, secrets, activity, revocations, ...models, fileBytes, host_key },

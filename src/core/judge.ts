@@ -216,7 +216,8 @@ function movesOnEnd(
       return [{ event: 'parked', code: 'idle_stopped', details }];
     }
     const is_preempted = workload.intent === 'running' && workload.park_cause === 'preempted';
-    if (is_preempted && (workload.home_machine_id ?? null) !== null) {
+    const has_home = (workload.home_machine_id ?? null) !== null;
+    if (is_preempted && has_home && workload.code === 'preempted') {
       return [{ event: 'parked', code: 'preempted_waits', details: { machine: at.machine } }];
     }
     const parked: WorkloadMove = { event: 'parked', code: null };

@@ -19,6 +19,7 @@ import { reclaimReasons } from './reasons/reclaim.ts';
 import { placementReasons } from './reasons/placement.ts';
 import { runReasons } from './reasons/runs.ts';
 import { secretReasons } from './reasons/secrets.ts';
+import { sharingReasons } from './reasons/sharing.ts';
 import { startReasons } from './reasons/start.ts';
 import { usageReasons } from './reasons/usage.ts';
 
@@ -212,6 +213,7 @@ export const reasons = {
   ...reclaimReasons,
   ...runReasons,
   ...secretReasons,
+  ...sharingReasons,
   ...startReasons,
   ...usageReasons,
 } as const satisfies Record<string, Reason>;

@@ -65,11 +65,12 @@ export function suitable(
 /** Why it may not be looked at: what was asked, or where its disk is, is elsewhere. */
 function notHere(ask: Ask, machine: MachineView, catalog: Catalog): ReasonCode | null {
   const { home_machine_id: home } = ask;
-  if (home && home !== machine.id) return 'home_elsewhere';
+  // Where it first ran decides for good, by a fallback to another region or machine as well.
+  if (home) return home === machine.id ? null : 'home_elsewhere';
   if (machine.region !== ask.region) return 'other_region';
   if (ask.machine && ask.machine.id !== machine.id) return 'machine_not_asked';
   const regions = ask.gpu_class === null ? null : findClass(ask.gpu_class, catalog)?.regions;
-  return !home && regions && !regions.includes(ask.region) ? 'class_not_in_region' : null;
+  return regions && !regions.includes(ask.region) ? 'class_not_in_region' : null;
 }
 
 /** Why a machine whose driver would do cannot take it, now or ever; null where it can. */

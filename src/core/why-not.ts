@@ -157,7 +157,8 @@ function figures(code: ReasonCode, ask: Ask, machine: MachineView): Details {
       };
     case 'machine_reclaimed': {
       const { since = 0, until = null } = machine.reclaim ?? {};
-      return { since: timeOfDay(since), until: until === null ? '' : `, until ${timeOfDay(until)}` };
+      const end = until === null ? '' : `, until ${timeOfDay(until)}`;
+      return { since: timeOfDay(since), until: end };
     }
     case 'reserved_for_head': {
       const { reserved_for: head } = machine;

@@ -11,8 +11,10 @@ import type { Placement } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
 import { type Cause, type Move, moveWorkload, type WorkloadRow } from './events.ts';
 import { freeMachineName, lockMachine, type MachineRow } from './machines.ts';
+import { takeAway } from './replica-moves.ts';
 import type { RunRow } from './runs.ts';
 import type { Row, Sql } from './sql.ts';
+import { wantRuns } from './workloads.ts';
 
 /** Who changes a machine, and what of it they know. */
 export type MachineChange = Cause & {
@@ -201,31 +203,40 @@ export async function parkUntrusted(sql: Sql, machine_id: string, cause: Cause):
      where r.machine_id = $1 and r.ended_at is null and r.wanted = 'run' order by r.workload_id`,
     [machine_id],
   );
+  const over = rows.filter((run) => {
+    const { workload_tenant_id, driver, driver_as } = run;
+    return !mayRunThere(workload_tenant_id, { driver, as: driver_as }, run);
+  });
   const set = { intent: 'stopped', park_cause: 'trust' } as const;
-  let parked = 0;
-  for (const run of rows) {
-    const { driver, driver_as } = run;
-    if (mayRunThere(run.workload_tenant_id, { driver, as: driver_as }, run)) continue;
-    parked += await parkRun(sql, run, { event: 'stop', code: 'trust_lost', set }, cause);
-  }
-  return parked;
+  return parkRuns(sql, over, { event: 'stop', code: 'trust_lost', set }, cause);
 }
 
-/** Has a run parked, and its workload stopped where that is the one that counts: 1 or 0. */
-export async function parkRun(sql: Sql, run: RunRow, move: Move, cause: Cause): Promise<number> {
-  const row = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
-    run.workload_id,
-  ]);
-  const machine = { id: run.machine_id, name: String(move.details?.machine ?? 'its machine') };
-  // Of an endpoint with replicas elsewhere, those go on.
-  const is_only_there = move.code === 'trust_lost' && row !== undefined;
-  if (is_only_there && (await takeAway(sql, row, machine, cause))) return 0;
-  await sql.run(
-    `update runs set wanted = 'park' where workload_id = $1 and replica = $2 and run_epoch = $3`,
-    [run.workload_id, run.replica, run.run_epoch],
-  );
-  if (row === undefined || run.superseded_at !== null) return 0;
-  if (row.state !== 'provisioning' && row.state !== 'running') return 0;
-  await moveWorkload(sql, row, move, cause);
-  return 1;
+/**
+ * Has runs of a machine parked. Their workloads are stopped, but for those that have replicas
+ * elsewhere: these go on, and the one that is parked is placed anew. How many were stopped.
+ */
+export async function parkRuns(
+  sql: Sql,
+  runs: readonly RunRow[],
+  move: Move,
+  cause: Cause,
+): Promise<number> {
+  let parked = 0;
+  for (const run of runs) {
+    const row = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
+      run.workload_id,
+    ]);
+    if (row === undefined) continue;
+    const is_current = run.superseded_at === null;
+    if (is_current && (await takeAway(sql, row, run.machine_id, cause))) continue;
+    await sql.run(
+      `update runs set wanted = 'park' where workload_id = $1 and replica = $2 and run_epoch = $3`,
+      [run.workload_id, run.replica, run.run_epoch],
+    );
+    if (!is_current || (row.state !== 'provisioning' && row.state !== 'running')) continue;
+    await moveWorkload(sql, row, move, cause);
+    await wantRuns(sql, row.id, 'park');
+    parked += 1;
+  }
+  return parked;
 }

@@ -15,6 +15,7 @@ import {
 import { recordNotes } from './activity-notes.ts';
 import { eraseActivity, sealActivity } from './activity-seal.ts';
 import { fenceMachine, greetMachine } from './agents.ts';
+import { shareEndpoint } from './endpoint-guests.ts';
 import { recordExec, recordFileChange } from './exec.ts';
 import { setFallback } from './fallback.ts';
 import { returnToAsked } from './fallback-return.ts';
@@ -27,6 +28,7 @@ import { drainMachine, limitMachine, removeMachine, renameMachine } from './mach
 import { addMachine, updateInventory } from './machines.ts';
 import { makeRoom } from './make-room.ts';
 import { applyModelFiles, wishModelFile } from './model-files.ts';
+import { createModelKey, revokeModelKey } from './model-keys.ts';
 import { rehashPassword, resetPassword, setPassword } from './passwords.ts';
 import { placeWorkload } from './place.ts';
 import { placeReplica } from './place-replica.ts';
@@ -70,6 +72,7 @@ export const transactions = {
   closeSession,
   createInvitation,
   createKey,
+  createModelKey,
   createTenant,
   createToken,
   deductSleep,
@@ -122,6 +125,7 @@ export const transactions = {
   resumePreempted,
   revokeInvitation,
   revokeKey,
+  revokeModelKey,
   revokeSession,
   revokeSessions,
   revokeToken,
@@ -136,6 +140,7 @@ export const transactions = {
   setTenantDisabled,
   setUp,
   setUserRole,
+  shareEndpoint,
   shareMachine,
   signInByPassword,
   startLedgerClock,

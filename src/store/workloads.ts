@@ -143,6 +143,10 @@ export function stopWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<Cha
     if (row.state === 'stopped' || row.state === 'stopping' || row.state === 'deleting') {
       if (row.state === 'deleting') return row;
       // What a person stopped is woken by nobody else.
+      if (row.state === 'stopped' && row.intent === 'running') {
+        const set = { intent: 'stopped', park_cause: 'user' } as const;
+        return moveWorkload(sql, row, { event: 'stop', set, ...why }, args);
+      }
       return setIntent(sql, row, 'stopped', row.intent === 'running' ? 'user' : row.park_cause);
     }
     const set = { intent: 'stopped', park_cause: 'user' } as const;

@@ -24,10 +24,10 @@ import { type Controller, createController } from '../../src/controlplane/contro
 import { openHostKey } from '../../src/controlplane/host-key.ts';
 import { createLive } from '../../src/controlplane/live.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
-import { type Reclaims, startReclaims } from '../../src/controlplane/reclaim.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
+import type { Reclaims } from '../../src/controlplane/reclaim.ts';
 import type { Upgrades } from '../../src/controlplane/upgrades.ts';
-import { openUse, type Use } from '../../src/controlplane/use.ts';
+import type { Use } from '../../src/controlplane/use.ts';
 import { beginIdle } from '../../src/core/idle.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
@@ -41,6 +41,7 @@ import type { EinsoraStore } from '../../src/store/transactions.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { keepingLog, type LogLine } from './keeping-log.ts';
 import { idle_backend } from './rig-backend.ts';
+import { rigLater } from './rig-later.ts';
 import { type Places, rigModels } from './rig-models.ts';
 import { addTenant, addUser } from './rig-people.ts';
 import { no_sites, rigUpgrades } from './rig-upgrades.ts';
@@ -222,13 +223,12 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   const einsora = store as unknown as EinsoraStore;
   const shared = { store: einsora, clock, random, log, data_dir: folder };
   const { secrets, models } = await rigModels(shared, options.places);
-  let use: Use | null = null;
-  let reclaims: Reclaims | null = null;
+  const later = rigLater({ store: einsora, clock, log, changed: wakeController });
   const sync = createSync({
     ...{ store: einsora, clock, random, log, presence, models: models.modelSync },
     changed: wakeController,
-    samples: { take: async (...told) => use?.samples.take(...told) },
-    guarded: async (...said) => reclaims?.guarded(...said),
+    samples: { take: async (...told) => later.use()?.samples.take(...told) },
+    guarded: async (...said) => later.reclaims()?.guarded(...said),
     dev: options.dev === true,
   });
   const shown = await rigViews(shared, presence, options.dev === true);
@@ -239,14 +239,14 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
     ...{ ...shown, proofs, ...models, secrets },
     ...fixedDeps(shared, proofs, host_key),
-    ...useDeps(() => use),
+    ...useDeps(later.use),
     backend: options.backend ?? idle_backend,
     wakeAgents: () => {
       woken.agents += 1;
       sync.wake();
     },
     lookAnew: sync.lookAnew,
-    reclaims: { wake: () => reclaims?.wake() },
+    reclaims: { wake: () => later.reclaims()?.wake() },
   };
   const op = { tenant_id: ids.tenant_id, name: 'op', role: 'operator' } as const;
   const { token } = await addUser(opened.store, random, op);
@@ -256,14 +256,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     upgrades: rigUpgrades({ ...apiDeps, log }, host_key),
     sites: no_sites,
     token,
-    async startUse() {
-      use ??= await openUse({ store: einsora, clock, log, changed: wakeController });
-      return use;
-    },
-    startReclaims() {
-      reclaims ??= startReclaims({ store: einsora, clock, log, changed: wakeController });
-      return reclaims;
-    },
+    ...{ startUse: later.startUse, startReclaims: later.startReclaims },
     startController() {
       const parts = { store: einsora, clock, log, presence, machines, queue, uses: async () => [] };
       const made = createController({ ...parts, placed: sync.wake, written: counter() });
@@ -272,8 +265,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     },
     async close() {
       await live.close();
-      await use?.stop();
-      await reclaims?.stop();
+      await later.stop();
       sync.close();
       for (const one of controllers) await one.stop();
       await opened.close();

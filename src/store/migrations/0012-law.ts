@@ -56,8 +56,8 @@ alter table machines add column reported_disk_bytes bigint not null default 0;
 update machines set reported_cpu_millis = cpu_millis, reported_memory_bytes = memory_bytes,
   reported_disk_bytes = disk_bytes;
 create index machines_name on machines (tenant_id, name);
--- what its owner wants of it back (JSON of core/reclaim.ts, empty where nothing), and who gets nothing new
--- there meanwhile: nobody barred (empty), guests, or all
+-- what its owner wants of it back (JSON of core/reclaim.ts, empty where nothing), and who gets
+-- nothing new there meanwhile: nobody barred (empty), guests, or all
 alter table machines add column reclaim text not null default '';
 alter table machines add column reclaim_bars text not null default '';
 create index machines_reclaimed on machines (id) where reclaim <> '';

@@ -1,0 +1,147 @@
+/**
+ * Machines that their owners take back: hears what their guards say, and lets time have its effect
+ * (ADR-0060).
+ *
+ * Invariants: decided by core/reclaim.ts inside a transaction, so that a restart, a second control
+ * plane or a look that comes late changes nothing but the moment; a guard that says the same again
+ * costs no write; a look that fails is left to the next one.
+ */
+import type { GuardReport } from '../contract/guard.ts';
+import { guardOf, nextIn_ms } from '../core/reclaim.ts';
+import type { Clock } from '../lib/clock.ts';
+import { describeError, type Log } from '../lib/log.ts';
+import { createSignal } from '../lib/signal.ts';
+import { readSteady } from '../store/ledger-clock.ts';
+import { findMachine } from '../store/machines.ts';
+import { listPreempted, parseReclaim } from '../store/preempt.ts';
+import { listReclaims } from '../store/reclaim.ts';
+import type { EinsoraStore } from '../store/transactions.ts';
+
+export type Reclaims = {
+  /** Something was asked: what is due next may be another moment. */
+  wake(): void;
+  /** What a machine's guard says with a report. */
+  guarded(machine_id: string, said: GuardReport): Promise<void>;
+  /** Looks now (tests, and the loop itself). */
+  look(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+export type ReclaimDeps = {
+  store: EinsoraStore;
+  clock: Clock;
+  log: Log;
+  /** Admission is to look, and agents to hear of it. */
+  changed(): void;
+};
+
+const page_rows = 200;
+/** While a machine is wanted back, and while none is: another control plane may have been asked. */
+const busy_look_ms = 5000;
+const idle_look_ms = 30_000;
+
+export function startReclaims(deps: ReclaimDeps): Reclaims {
+  const { store, clock, log } = deps;
+  const signal = createSignal();
+  const stopping = new AbortController();
+  /** What of each guard's word was heard last. */
+  const heard = new Map<string, string>();
+
+  async function loop(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      let rest_ms = busy_look_ms;
+      try {
+        rest_ms = await look(deps);
+      } catch (error) {
+        if (stopping.signal.aborted) return;
+        log.warn(
+          { error: describeError(error) },
+          'machines that are taken back were not looked at',
+        );
+      }
+      await signal.wait(clock, rest_ms, stopping.signal);
+    }
+  }
+
+  async function guarded(machine_id: string, said: GuardReport): Promise<void> {
+    const guard = guardOf(said);
+    const text = JSON.stringify(guard);
+    if ((heard.get(machine_id) ?? (await storedGuard(store, machine_id))) === text) {
+      heard.set(machine_id, text);
+      return;
+    }
+    const args = { ...causeOf(clock), actor: 'guard', machine_id, guard };
+    const { changed } = await store.transact('hearMachineGuard', args);
+    heard.set(machine_id, text);
+    if (changed === 0) return;
+    log.info(
+      { machine_id, level: said.level, why: said.why.join(' ') },
+      'a guard changed what runs',
+    );
+    deps.changed();
+    signal.notify();
+  }
+
+  const running = loop();
+  return {
+    wake: () => signal.notify(),
+    guarded,
+    look: async () => void (await look(deps)),
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+/** Does what is due, and returns for how long nothing more is. */
+async function look(deps: ReclaimDeps): Promise<number> {
+  const { store, clock } = deps;
+  const steady = await store.read(readSteady, { now: clock.now(), mono: clock.monotonic() });
+  let rest_ms = idle_look_ms;
+  let changed = 0;
+  for (let after = ''; ; ) {
+    const rows = await store.read(listReclaims, { after, limit: page_rows });
+    for (const { id, reclaim } of rows) {
+      const state = parseReclaim(reclaim);
+      if (state === null) continue;
+      const left_ms = nextIn_ms(state, { now: clock.now(), steady });
+      rest_ms = Math.min(rest_ms, busy_look_ms, Math.max(1, left_ms ?? busy_look_ms));
+      if (left_ms !== 0 && state.phase !== 'held') continue;
+      const done = await store.transact('advanceReclaim', { ...causeOf(clock), machine_id: id });
+      changed += done.changed;
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < page_rows) break;
+    after = last.id;
+  }
+  const resumed = await resume(deps);
+  if (changed + resumed > 0) deps.changed();
+  return changed > 0 ? 1 : rest_ms;
+}
+
+/** What was stopped for a machine that is free by now goes on, also where its quota was in the way. */
+async function resume({ store, clock }: ReclaimDeps): Promise<number> {
+  let resumed = 0;
+  for (let after = ''; ; ) {
+    const rows = await store.read(listPreempted, { after, limit: page_rows });
+    for (const { id: workload_id } of rows) {
+      const args = { ...causeOf(clock), workload_id };
+      const { outcome } = await store.transact('resumePreempted', args);
+      if (outcome === 'resumed') resumed += 1;
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < page_rows) return resumed;
+    after = last.id;
+  }
+}
+
+async function storedGuard(store: EinsoraStore, machine_id: string): Promise<string> {
+  const row = await store.read(findMachine, { machine_id });
+  return JSON.stringify(parseReclaim(row?.reclaim ?? '')?.guard ?? null);
+}
+
+function causeOf(clock: Clock) {
+  const cause = { actor: 'controller', request_id: null };
+  return { now: clock.now(), mono: clock.monotonic(), ...cause };
+}
