@@ -18,7 +18,7 @@ import {
 } from './machines.ts';
 import { finishDeletion } from './run-reports.ts';
 import type { RunRow } from './runs.ts';
-import { type MachineChange, parkRun } from './sharing.ts';
+import { type MachineChange, parkRuns } from './sharing.ts';
 import type { Row, Sql } from './sql.ts';
 
 export type NotThere = { ok: false; code: 'not_found' };
@@ -79,16 +79,7 @@ async function parkAll(sql: Sql, machine: MachineRow, cause: Cause): Promise<num
   );
   const details = { machine: machine.name };
   const set = { park_cause: 'preempted' };
-  let parked = 0;
-  for (const run of runs) {
-    parked += await parkRun(
-      sql,
-      run,
-      { event: 'stop', code: 'machine_drained', details, set },
-      cause,
-    );
-  }
-  return parked;
+  return parkRuns(sql, runs, { event: 'stop', code: 'machine_drained', details, set }, cause);
 }
 
 /** Sets what a machine offers at most; what is left out stays, null is no limit. */
