@@ -1,6 +1,6 @@
 /**
  * What everybody used lately, from the ledger, as fair share counts it: metered seconds times the
- * class's weight, each second half as much seven days later.
+ * weight that its class had when it was placed, each second half as much seven days later.
  *
  * Invariants: the ledger is read page by page, and no more often than a small part of the time
  * allows; whoever asks meanwhile gets the last answer; what is older than five half-lives counts
@@ -82,10 +82,14 @@ async function readUses({ store, clock }: UsesDeps): Promise<Use[]> {
 
 /** Every second of an entry by its own age: the integral of the decay over its length. */
 export function weightedSeconds(
-  entry: Pick<UsedEntry, 'sign' | 'placed_class' | 'started_at' | 'ended_at'>,
+  entry: Pick<UsedEntry, 'sign' | 'placed_class' | 'started_at' | 'ended_at'> &
+    Partial<Pick<UsedEntry, 'weight_millis'>>,
   now: number,
 ): number {
-  const weight = findClass(entry.placed_class)?.weight ?? 1;
+  // What is older than weights of operators weighs as what came with Einsora did.
+  const { weight_millis = 0 } = entry;
+  const weight =
+    weight_millis > 0 ? weight_millis / 1000 : (findClass(entry.placed_class)?.weight ?? 1);
   const worth = (at: number) => 0.5 ** (Math.max(0, now - at) / half_life_ms);
   const decayed_ms = (half_life_ms / Math.LN2) * (worth(entry.ended_at) - worth(entry.started_at));
   return (entry.sign * weight * decayed_ms) / 1000;

@@ -26,7 +26,13 @@ export type PlaceArgs = Cause & {
 };
 
 export type PlaceResult = {
-  outcome: 'placed' | 'changed_meanwhile' | 'no_room' | 'unreconciled' | 'not_allowed' | 'over_quota';
+  outcome:
+    | 'placed'
+    | 'changed_meanwhile'
+    | 'no_room'
+    | 'unreconciled'
+    | 'not_allowed'
+    | 'over_quota';
   /** Which quota is in the way. */
   details?: Details;
 };

@@ -74,7 +74,7 @@ function toEntry(row: LedgerRow, ended_at: number): Entry {
 }
 
 /** What fair share needs to know of a metered entry. */
-export type UsedEntry = Entry & { tenant_id: string };
+export type UsedEntry = Entry & Pick<LedgerRow, 'tenant_id' | 'weight_millis'>;
 
 /** Closed metered entries of all tenants, after the one at `after`, in the order of their ends. */
 export const meteredSince: Query<
@@ -87,7 +87,7 @@ export const meteredSince: Query<
      order by ended_at, id limit $3`,
     [args.after.ended_at, args.after.id, args.limit],
   );
-  return rows.map((row) => ({ ...toEntry(row, row.ended_at), tenant_id: row.tenant_id }));
+  return rows.map((row) => used(row, row.ended_at));
 };
 
 /** Open metered entries of all tenants, after the one with this id. */
@@ -102,8 +102,13 @@ export const openMetered: Query<
     [args.after, args.limit],
   );
   const steady = await readSteady(sql, args.at);
-  return rows.map((row) => ({ ...toEntry(row, openEnd(row, steady)), tenant_id: row.tenant_id }));
+  return rows.map((row) => used(row, openEnd(row, steady)));
 };
+
+function used(row: LedgerRow, ended_at: number): UsedEntry {
+  const { tenant_id, weight_millis } = row;
+  return { ...toEntry(row, ended_at), tenant_id, weight_millis };
+}
 
 /** Names of workloads by id, deleted ones too. */
 export const workloadNames: Query<{ ids: string[] }, { id: string; name: string }[]> = async (

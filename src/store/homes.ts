@@ -1,0 +1,50 @@
+/**
+ * Homes: a workload with a disk runs where that disk is, from its first placement on (ADR-0055).
+ *
+ * Invariants: a home is set in the transaction that places the first run, and once; no run of what
+ * has a home is placed anywhere else; what its machine refused before anything of it was made there
+ * has no home yet. Deleting the workload frees it: nobody asks where a deleted one lives.
+ */
+import { askText, hasHome } from '../core/ask.ts';
+import { type Placement, readSpec } from '../core/workload.ts';
+import type { WorkloadRow } from './events.ts';
+import type { Query, Row, Sql } from './sql.ts';
+
+type Homed = Pick<WorkloadRow, 'home_machine_id'>;
+
+/** Whether it may be placed there, as far as its disk is concerned. */
+export function isAtHome({ home_machine_id: home }: Homed, placement: Placement): boolean {
+  return home === null || home === placement.machine_id;
+}
+
+/** The first placement of what has a disk is its home. */
+export async function settle(sql: Sql, row: WorkloadRow, placement: Placement): Promise<void> {
+  const spec = readSpec(row.spec);
+  if (row.home_machine_id !== null || !hasHome(spec)) return;
+  const { machine_id } = placement;
+  await sql.run(
+    `update workloads set home_machine_id = $2, ask = $3,
+       home_region = (select region from machines where id = $2) where id = $1`,
+    [row.id, machine_id, askText({ ...spec, home_machine_id: machine_id })],
+  );
+}
+
+/** Nothing of it was made where it was placed: it may go anywhere again. */
+export async function unsettle(sql: Sql, row: WorkloadRow): Promise<void> {
+  if (row.home_machine_id === null) return;
+  await sql.run(
+    `update workloads set home_machine_id = null, home_region = '', ask = $2 where id = $1`,
+    [row.id, askText(readSpec(row.spec))],
+  );
+}
+
+/** What lives on a machine: names of workloads, and whose. */
+export const listHomes: Query<
+  { machine_id: string; limit: number },
+  (Row & { id: string; tenant_id: string; name: string })[]
+> = (sql, args) =>
+  sql.all(
+    `select id, tenant_id, name from workloads
+     where home_machine_id = $1 and state <> 'deleted' order by name, id limit $2`,
+    [args.machine_id, args.limit],
+  );
