@@ -9,6 +9,7 @@ import { asCliError, fixHere } from './cli/cli-error.ts';
 import { addAccounts } from './cli/commands/accounts.ts';
 import { addAudit } from './cli/commands/audit.ts';
 import { addCompletion } from './cli/commands/completion.ts';
+import { addEndpoint, addKeys } from './cli/commands/endpoint.ts';
 import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
 import { addInside } from './cli/commands/inside.ts';
 import { addLaunch } from './cli/commands/launch.ts';
@@ -90,6 +91,8 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   program.commandsGroup('Machines and models:');
   addPlace(program, go);
   addMachine(program, go);
+  addEndpoint(program, go);
+  addKeys(program, go);
   addModels(program, go);
   program.commandsGroup('People:');
   addAccounts(program, go);

@@ -9,6 +9,7 @@ import type { GatewayKey } from '../gateway/key.ts';
 import { createLeastBusy } from '../gateway/least-busy.ts';
 import type { GatewayTarget } from '../gateway/target.ts';
 import { type Random, systemRandom } from '../lib/random.ts';
+import { findOpenEndpoint } from '../store/endpoint-guests.ts';
 import {
   findKey,
   findTarget,
@@ -45,7 +46,7 @@ export function createTargets(
     const heard = ready.filter(({ machine_id }) => presence.isOnline(machine_id));
     return load.choose(heard.length > 0 ? heard : ready)?.row ?? rows[0];
   };
-  const rowOf = async (key: GatewayKey, name: string) => choose(await rowsOf(store, key, name));
+  const rowOf = async (key: GatewayKey, name: string) => choose(await rowsFor(store, key, name));
   return {
     busy: load.begin,
 
@@ -61,8 +62,8 @@ export function createTargets(
 
     async findTarget(key: GatewayKey, model: string, signal: AbortSignal): Promise<GatewayTarget> {
       const row = await rowOf(key, model);
-      if (row === undefined || row.name !== model)
-        return { ok: false, code: 'not_found', details: { name: model } };
+      if (row === undefined) return { ok: false, code: 'not_found', details: { name: model } };
+      if (row.owner_tenant_id !== key.tenant_id) return guestTarget(row, key, model);
       const found = targetOf(row, key);
       if (found.ok || waker === null) return found;
       const refused = isIdle(row) ? await wake(waker, row) : null;
@@ -81,9 +82,41 @@ export function createTargets(
         workload_id === null
           ? await store.read(listAnswering, { tenant_id, limit: listed_models })
           : await store.read(findTarget, { workload_id });
+      const [first] = [rows ?? []].flat();
+      if (first !== undefined && first.owner_tenant_id !== tenant_id) {
+        const open = await store.read(findOpenEndpoint, {
+          tenant_id,
+          workload_id: first.workload_id,
+        });
+        return open === undefined ? [] : [{ id: open.model, created_at: open.created_at }];
+      }
       return [rows ?? []].flat().map(({ name, created_at }) => ({ id: name, created_at }));
     },
   };
+}
+
+/** A guest is told that it does not answer, and never wakes or moves anything (ADR-0058). */
+function guestTarget(row: TargetRow, key: GatewayKey, model: string): GatewayTarget {
+  const found = targetOf(row, key);
+  if (found.ok) return { ...found, is_guest: true };
+  return { ok: false, code: 'not_ready', details: { name: model, state: row.state } };
+}
+
+/**
+ * Where a key leads under that name. To an endpoint of another tenant only as long as it is open to
+ * the key's, and only on machines that are shared with it: looked up at each request.
+ */
+async function rowsFor(store: EinsoraStore, key: GatewayKey, model: string): Promise<TargetRow[]> {
+  const rows = await rowsOf(store, key, model);
+  const [first] = rows;
+  if (first === undefined) return [];
+  const { tenant_id } = key;
+  if (first.owner_tenant_id === tenant_id) return first.name === model ? rows : [];
+  const { workload_id } = first;
+  const open = await store.read(findOpenEndpoint, { tenant_id, workload_id });
+  if (open?.model !== model) return [];
+  const { machine_ids } = open;
+  return rows.filter((row) => row.machine_id === null || machine_ids.includes(row.machine_id));
 }
 
 /** Stopped for being idle, and for nothing else. */

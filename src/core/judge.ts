@@ -220,7 +220,10 @@ function movesOnEnd(
     if (is_preempted && has_home && workload.code === 'preempted') {
       return [{ event: 'parked', code: 'preempted_waits', details: { machine: at.machine } }];
     }
-    const parked: WorkloadMove = { event: 'parked', code: null };
+    // Why it may not run there (any more) is still so once it has ended, and no person's doing.
+    const lost = trust_codes.find((code) => code === workload.code) ?? null;
+    const is_lost = workload.intent === 'stopped' && workload.park_cause === 'trust';
+    const parked: WorkloadMove = { event: 'parked', code: is_lost ? lost : null };
     const again: WorkloadMove = {
       event: 'start',
       code: null,
@@ -235,6 +238,12 @@ function movesOnEnd(
   if (workload.state !== 'provisioning' && workload.state !== 'running') return [];
   return [endedByItself(run, workload, reported, at)];
 }
+
+const trust_codes: readonly ReasonCode[] = [
+  'trust_lost',
+  'creator_disabled',
+  'tenant_was_disabled',
+];
 
 function endedByItself(
   run: RunFacts,

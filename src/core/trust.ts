@@ -16,6 +16,8 @@ export const driverIsolation = {
 
 export type Isolation = 'strong' | 'weak';
 export type DriverName = keyof typeof driverIsolation;
+/** trusted: a run of the machine's owner; untrusted: of anybody else. */
+export type IsolationTier = 'trusted' | 'untrusted';
 export type TrustLevel = 'owner' | 'invited' | 'community';
 export type Sharing = 'private' | 'invite-only' | 'community';
 
@@ -52,6 +54,20 @@ export function mayRun(
   if (trust === 'owner') return true;
   if (isolationOf(driver, as) === 'weak') return false;
   return sharedWith(trust, sharing);
+}
+
+/** How a run stands to its machine's owner: theirs, or somebody else's. */
+export function tierOf(trust: TrustLevel): IsolationTier {
+  return trust === 'owner' ? 'trusted' : 'untrusted';
+}
+
+/**
+ * Managed inference: may a tenant send prompts to an endpoint of the machine's owner, and do nothing
+ * else there (ADR-0058)? Only where the owner opened it to them and shares the machine with them;
+ * the driver does not matter, for nothing of theirs runs.
+ */
+export function mayPrompt(trust: TrustLevel, sharing: Sharing, is_open: boolean): boolean {
+  return trust === 'owner' || (is_open && sharedWith(trust, sharing));
 }
 
 /** Whether a machine so shared is lent to this level at all; its owner needs no sharing. */

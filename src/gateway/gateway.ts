@@ -14,6 +14,7 @@ import type { RunKey } from '../core/run.ts';
 import type { Clock } from '../lib/clock.ts';
 import { createLineCap, type LineCap } from '../lib/line-cap.ts';
 import { describeError, type Log } from '../lib/log.ts';
+import { digest } from '../lib/secret.ts';
 import { answerFromEngine } from './answer.ts';
 import { createConnections, type Dial } from './connections.ts';
 import { type Refusal, refusals } from './errors.ts';
@@ -86,7 +87,8 @@ export function createGateway(options: GatewayOptions): Gateway {
     for (const [name, value] of Object.entries(servedBy(target, options.region))) {
       response.setHeader(name, value);
     }
-    const body = bodyForEngine(question, target.name);
+    const guest = target.is_guest === true ? { salt: digest(key.tenant_id) } : null;
+    const body = bodyForEngine(question, target.name, guest);
     if (!body.ok) return refuse(exchange, body.refusal);
     const engine = connections.of(target.run, target.machine_id);
     const asked = { path, body: body.value, stream: question.stream };

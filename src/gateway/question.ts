@@ -44,10 +44,25 @@ export async function readQuestion(
   return body.ok ? parseQuestion(body.value) : body;
 }
 
-/** The body for the engine: the same fields, with the engine's own name for the model. */
-export function bodyForEngine(question: Question, engine_name: string): Read<Buffer> {
+/** Fields of engines that keep the beginnings of prompts for whoever asks next. */
+const cache_fields = ['cache_prompt', 'cache_salt', 'n_cache_reuse'];
+
+/**
+ * The body for the engine: the same fields, with the engine's own name for the model. Of a guest no
+ * engine keeps or reuses the beginning of a prompt: how fast an answer comes would tell one tenant
+ * what another asked (ADR-0058).
+ */
+export function bodyForEngine(
+  question: Question,
+  engine_name: string,
+  guest: { salt: string } | null = null,
+): Read<Buffer> {
   const fields: Record<string, unknown> = { ...question.fields, model: engine_name };
   for (const name of engine_fields) delete fields[name];
+  if (guest !== null) {
+    for (const name of cache_fields) delete fields[name];
+    Object.assign(fields, { cache_prompt: false, cache_salt: guest.salt });
+  }
   try {
     return { ok: true, value: Buffer.from(JSON.stringify(fields)) };
   } catch {

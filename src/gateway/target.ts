@@ -31,6 +31,8 @@ export type GatewayTarget =
       placed_class: string;
       /** The endpoint's name, under which its engine knows the model too. */
       name: string;
+      /** The key is of another tenant: managed inference (ADR-0058). */
+      is_guest?: boolean;
     }
   | { ok: false; code: TargetProblem; details: Details };
 

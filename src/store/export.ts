@@ -17,6 +17,7 @@ export type WorkloadRecord = { workload: WorkloadRow; sections: Record<string, S
 /** By section: its table, and its order. */
 export const exportTables = {
   events: { table: 'workload_events', order: 'number' },
+  guests: { table: 'endpoint_guests', order: 'created_at, tenant_id' },
   holds: { table: 'holds', order: 'replica, run_epoch, device' },
   keys: { table: 'endpoint_keys', order: 'created_at, id' },
   ledger: { table: 'ledger', order: 'started_steady, id' },
@@ -51,7 +52,10 @@ export const readWorkloadRecord: Query<
   };
   const sections: Record<string, Section> = {};
   for (const [name, { table, order }] of Object.entries(exportTables)) {
-    sections[name] = await section('*', `${table} where workload_id = $1`, order, [workload.id]);
+    // Keys of guests to whom it is open are no part of its owner's record.
+    const more = table === 'endpoint_keys' ? ' and tenant_id = $2' : '';
+    const params = more === '' ? [workload.id] : [workload.id, workload.tenant_id];
+    sections[name] = await section('*', `${table} where workload_id = $1${more}`, order, params);
   }
   // What the log needs to prove itself changes after the fact and is no part of the record.
   sections.activity = await section(

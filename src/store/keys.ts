@@ -66,6 +66,9 @@ export function createKey(
   });
 }
 
+/** Keys of guests to whom an endpoint is open are their tenants' alone (model-keys.ts). */
+const own = 'tenant_id = (select w.tenant_id from workloads w where w.id = $1)';
+
 /** Revokes a key of a workload; `found` is 1 where it is one, revoked before or not. */
 export async function revokeKey(
   sql: Sql,
@@ -73,7 +76,7 @@ export async function revokeKey(
 ): Promise<{ found: number }> {
   const changed = await sql.run(
     `update endpoint_keys set revoked_at = $3
-     where workload_id = $1 and id = $2 and revoked_at is null`,
+     where workload_id = $1 and id = $2 and revoked_at is null and ${own}`,
     [args.workload_id, args.key_id, args.now],
   );
   if (changed > 0) {
@@ -81,16 +84,17 @@ export async function revokeKey(
     await recordAction(sql, args.action, { target: `key:${args.key_id}`, details });
     return { found: changed };
   }
-  const known = await sql.get('select id from endpoint_keys where workload_id = $1 and id = $2', [
-    args.workload_id,
-    args.key_id,
-  ]);
+  const known = await sql.get(
+    `select id from endpoint_keys where workload_id = $1 and id = $2 and ${own}`,
+    [args.workload_id, args.key_id],
+  );
   return { found: known === undefined ? 0 : 1 };
 }
 
 export const listKeys: Query<{ workload_id: string; limit: number }, KeyRow[]> = (sql, args) =>
   sql.all<KeyRow>(
-    'select * from endpoint_keys where workload_id = $1 order by created_at desc, id desc limit $2',
+    `select * from endpoint_keys where workload_id = $1 and ${own}
+     order by created_at desc, id desc limit $2`,
     [args.workload_id, args.limit],
   );
 
@@ -105,6 +109,8 @@ export const findKey: Query<{ hash: string }, KeyRow | undefined> = (sql, args) 
 
 export type TargetRow = Row & {
   workload_id: string;
+  /** Whose endpoint it is. */
+  owner_tenant_id: string;
   name: string;
   state: string;
   intent: string;
@@ -121,7 +127,7 @@ export type TargetRow = Row & {
 };
 
 const targets = `
-     select w.id as workload_id, w.name, w.state, w.intent, w.park_cause, w.created_at, r.replica,
+     select w.id as workload_id, w.tenant_id as owner_tenant_id, w.name, w.state, w.intent, w.park_cause, w.created_at, r.replica,
        r.run_epoch,
        r.machine_id, r.placed_class, m.name as machine_name,
        m.tenant_id as machine_tenant_id, m.region

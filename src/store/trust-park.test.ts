@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createFleet, type Fleet } from '../../test/lib/fleet.ts';
+import { select } from '../../test/lib/rig.ts';
 
 const sizes = { kind: 'endpoint', model: 'smollm2-135m', gpu_class: 'cpu-1c-2g' };
 
@@ -19,7 +20,7 @@ async function withFleet(body: (fleet: Fleet) => Promise<void>): Promise<void> {
 /** Of a disabled tenant nobody asks; its workloads are read past the API. */
 async function rowOf({ rig }: Fleet, id: string) {
   const text = 'select state, intent, park_cause, code from workloads where id = $1';
-  const [row] = await rig.store.read((sql) => sql.all<Record<string, unknown>>(text, [id]), {});
+  const [row] = await select(rig.store, text, [id]);
   return [row?.state, row?.intent, row?.park_cause, row?.code];
 }
 

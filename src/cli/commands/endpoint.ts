@@ -1,0 +1,82 @@
+/**
+ * The commands about endpoints that are open to others, and about keys of models.
+ */
+import type { Command } from 'commander';
+import { parseDuration } from '../parse.ts';
+import { type Go, json_text } from './go.ts';
+
+const collect = (one: string, before: string[] = []): string[] => [...before, one];
+
+export function addEndpoint(program: Command, go: Go): void {
+  const group = program
+    .command('endpoint')
+    .description('let others send prompts to an endpoint of yours, and nothing else');
+  group
+    .command('share')
+    .description('open it to tenants that its machine is shared with; alone: say to whom it is')
+    .argument('<workload>', 'name or id of your endpoint')
+    .option('--to <tenant>', 'a tenant, by slug; may be repeated', collect)
+    .option('--community', 'every tenant that its machine is shared with')
+    .option('--json', json_text)
+    .action(
+      go(async (context, name: string, options) =>
+        (await import('../endpoint-sharing.ts')).shareEndpoint(context, name, options),
+      ),
+    );
+  group
+    .command('unshare')
+    .description('close it again, from their next request on')
+    .argument('<workload>', 'name or id of your endpoint')
+    .option('--from <tenant>', 'a tenant, by slug; may be repeated', collect)
+    .option('--community', 'those who were not named')
+    .option('--all', 'everybody')
+    .option('--json', json_text)
+    .action(
+      go(async (context, name: string, options) =>
+        (await import('../endpoint-sharing.ts')).unshareEndpoint(context, name, options),
+      ),
+    );
+  group
+    .command('open')
+    .description('endpoints of others that take prompts of your tenant')
+    .option('--json', json_text)
+    .action(
+      go(async (context, options) =>
+        (await import('../endpoint-sharing.ts')).listOpen(context, options),
+      ),
+    );
+}
+
+export function addKeys(program: Command, go: Go): void {
+  const group = program.command('keys').description('keys by which OpenAI clients use a model');
+  group
+    .command('ls')
+    .description("your tenant's keys, and what each opens")
+    .option('--json', json_text)
+    .action(
+      go(async (context, options) => (await import('../keys.ts')).listKeys(context, options)),
+    );
+  group
+    .command('create')
+    .description('make a key for one model; it is shown once')
+    .requiredOption('--model <model>', 'an endpoint of yours, or tenant/name of one open to you')
+    .option(
+      '--expires <time>',
+      'for so long (90m, 30d); left out: until it is revoked',
+      parseDuration,
+    )
+    .option('--json', json_text)
+    .action(
+      go(async (context, options) => (await import('../keys.ts')).createKey(context, options)),
+    );
+  group
+    .command('revoke')
+    .description('end a key; requests with it are refused from now on')
+    .argument('<id>', 'its id, as in keys ls')
+    .option('--json', json_text)
+    .action(
+      go(async (context, id: string, options) =>
+        (await import('../keys.ts')).revokeKey(context, id, options),
+      ),
+    );
+}

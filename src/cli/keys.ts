@@ -1,0 +1,68 @@
+/**
+ * `einsora keys`: keys for OpenAI clients, by the name of the model that each opens.
+ *
+ * Invariants: a key is printed once, alone on stdout, so that it can be piped into a vault.
+ */
+import type { ModelKey, NewModelKey } from '../contract/endpoint-sharing.ts';
+import { formatAgo } from '../core/format.ts';
+import { suggested } from './cli-error.ts';
+import { openClient } from './client.ts';
+import { exitCode } from './exit-codes.ts';
+import type { Context } from './io.ts';
+import { printData, printJson, printTable, say } from './output.ts';
+
+type JsonOption = { json?: boolean };
+
+export async function createKey(
+  context: Context,
+  options: JsonOption & { model: string; expires?: number },
+): Promise<number> {
+  const { model, expires } = options;
+  const body = { model, ...(expires === undefined ? {} : { expires_in_ms: expires }) };
+  const { call } = openClient(context);
+  const made = await call<NewModelKey>('POST', '/v1/model-keys', { body, once: true });
+  if (options.json) printJson(context, made);
+  else {
+    printData(context, made.key);
+    say(context, `It opens ${made.model} and nothing else, and is not shown again.`);
+    say(context, `  base_url  ${made.base_url}   model  ${made.model}`);
+    say(context, `  take it back: ${suggested(context.config, `keys revoke ${made.id}`)}`);
+  }
+  return exitCode('ok');
+}
+
+export async function listKeys(context: Context, options: JsonOption): Promise<number> {
+  const { items } = await openClient(context).call<{ items: ModelKey[] }>('GET', '/v1/model-keys');
+  if (options.json) printJson(context, { items });
+  else if (items.length === 0) {
+    say(context, `No keys. Try: ${suggested(context.config, 'keys create --model MODEL')}`);
+  } else {
+    const now = context.io.clock.now();
+    const rows = items.map((key) => [
+      key.id,
+      key.model,
+      `…${key.last_four}`,
+      formatAgo(now - key.created_at),
+      stateOf(key, now),
+    ]);
+    printTable(context, ['ID', 'MODEL', 'ENDS IN', 'MADE', 'WORKS'], rows);
+  }
+  return exitCode('ok');
+}
+
+export async function revokeKey(
+  context: Context,
+  id: string,
+  options: JsonOption,
+): Promise<number> {
+  await openClient(context).call<null>('DELETE', `/v1/model-keys/${encodeURIComponent(id)}`);
+  if (options.json) printJson(context, { id, revoked: true });
+  else say(context, `${id} opens nothing any more.`);
+  return exitCode('ok');
+}
+
+function stateOf({ revoked_at, expires_at }: ModelKey, now: number): string {
+  if (revoked_at !== null) return 'no, revoked';
+  if (expires_at !== null && expires_at <= now) return 'no, expired';
+  return 'yes';
+}

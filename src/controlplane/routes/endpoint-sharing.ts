@@ -1,0 +1,129 @@
+/**
+ * Endpoints that their owners opened to others, and keys by the name of a model.
+ *
+ * Invariants: a model that is not open to the asker is answered like one that does not exist; of
+ * another tenant's endpoint nothing is shown but its name and whose it is.
+ */
+import { EinsoraError } from '../../contract/errors.ts';
+import { routes } from '../../contract/routes.ts';
+import { makeId } from '../../core/ids.ts';
+import { digest } from '../../lib/secret.ts';
+import {
+  type EndpointSharing,
+  listOpenEndpoints,
+  readEndpointSharing,
+  type ShareEndpointResult,
+} from '../../store/endpoint-guests.ts';
+import type { KeyRow } from '../../store/keys.ts';
+import { listModelKeys, type ModelKeyRow } from '../../store/model-keys.ts';
+import { findTenant } from '../../store/tenants.ts';
+import { actionOf } from '../action.ts';
+import type { Api } from '../api.ts';
+import type { ApiDeps } from '../api-deps.ts';
+import { refuseAnother, refuseDerivedAgain } from './keys.ts';
+import { found, idempotencyOf, unwrap } from './workloads.ts';
+
+const listed = 200;
+
+export function endpointSharingRoutes(app: Api, deps: ApiDeps): void {
+  app.openapi(routes.showEndpointSharing, async (c) => {
+    const row = await found(deps, c);
+    if (row.kind !== 'endpoint') throw notFound(`endpoint ${row.name}`);
+    const sharing = await deps.store.read(readEndpointSharing, { workload_id: row.id });
+    return c.json(await sharingView(deps, row, sharing), 200);
+  });
+
+  app.openapi(routes.shareEndpoint, async (c) => {
+    const { invite = [], uninvite = [], community } = c.req.valid('json');
+    const { workload } = c.req.valid('param');
+    const { tenant_id } = c.get('principal');
+    const action = actionOf(deps, c);
+    const done = await deps.store.transact('shareEndpoint', {
+      ...{ tenant_id, workload, invite, uninvite, now: action.now, action },
+      community: community === undefined ? null : Number(community),
+    });
+    if (!done.ok) throw refused(done, workload);
+    return c.json(await sharingView(deps, done.row, done.sharing), 200);
+  });
+
+  app.openapi(routes.listOpenModels, async (c) => {
+    const { tenant_id } = c.get('principal');
+    const rows = await deps.store.read(listOpenEndpoints, { tenant_id, limit: listed });
+    const items = rows.map(({ model, owner, created_at }) => ({ model, owner, created_at }));
+    return c.json({ items }, 200);
+  });
+}
+
+export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
+  app.openapi(routes.createModelKey, async (c) => {
+    const body = c.req.valid('json');
+    const { model, expires_in_ms } = body;
+    const { tenant_id, user_id } = c.get('principal');
+    const idempotency = idempotencyOf(c, body);
+    const key = deps.proofs.makeEndpointKey(idempotency).reveal();
+    const action = actionOf(deps, c);
+    const { now } = action;
+    const create = deps.store.transact('createModelKey', {
+      ...{ id: makeId(now, deps.random.bytes(10)), tenant_id, user_id, model, now },
+      ...{ hash: digest(key), last_four: key.slice(-4), idempotency, action },
+      expires_at: expires_in_ms === undefined ? null : now + expires_in_ms,
+    });
+    const made = unwrap(await create.catch(refuseDerivedAgain));
+    if (!made.ok) throw notFound(`model ${model}`);
+    refuseAnother(made.row, key);
+    const view = keyView(made.row, made.model);
+    return c.json({ ...view, key, base_url: deps.gateway_url() }, 201);
+  });
+
+  app.openapi(routes.listModelKeys, async (c) => {
+    const { tenant_id } = c.get('principal');
+    const rows = await deps.store.read(listModelKeys, { tenant_id, limit: listed });
+    return c.json({ items: rows.map((row) => keyView(row, modelOf(row))) }, 200);
+  });
+
+  app.openapi(routes.revokeModelKey, async (c) => {
+    const { key_id } = c.req.valid('param');
+    const { tenant_id } = c.get('principal');
+    const action = actionOf(deps, c);
+    const args = { tenant_id, key_id, now: action.now, action };
+    const { found: count } = await deps.store.transact('revokeModelKey', args);
+    if (count === 0) throw notFound(`key ${key_id}`);
+    return c.body(null, 204);
+  });
+}
+
+function modelOf({ name, slug, owner_id, tenant_id }: ModelKeyRow): string {
+  return owner_id === tenant_id ? name : `${slug}/${name}`;
+}
+
+function keyView(row: KeyRow, model: string) {
+  const { id, last_four, created_at, expires_at, revoked_at } = row;
+  return { id, model, last_four, created_at, expires_at, revoked_at };
+}
+
+async function sharingView(
+  deps: ApiDeps,
+  row: { tenant_id: string; name: string },
+  { community, tenants }: EndpointSharing,
+) {
+  const tenant = await deps.store.read(findTenant, { tenant: row.tenant_id });
+  const model = `${tenant?.slug ?? ''}/${row.name}`;
+  return { model, community: community === 1, invited: tenants };
+}
+
+function refused(done: Exclude<ShareEndpointResult, { ok: true }>, workload: string): EinsoraError {
+  switch (done.code) {
+    case 'not_found':
+      return done.tenant === null
+        ? notFound(`endpoint ${workload}`)
+        : new EinsoraError('not_found', { what: `tenant ${done.tenant}`, list: 'tenants' });
+    case 'endpoint_guests_full':
+      return new EinsoraError(done.code, { limit: done.limit });
+    case 'machine_not_shared':
+      return new EinsoraError(done.code, { machine: done.machine, tenant: done.tenant });
+  }
+}
+
+function notFound(what: string): EinsoraError {
+  return new EinsoraError('not_found', { what });
+}
