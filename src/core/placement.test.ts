@@ -4,6 +4,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { builtin_catalog, catalogWith } from './catalog.ts';
+import type { DeviceView } from './devices.ts';
 import { place, sizeName } from './placement.ts';
 import { sentenceOf } from './reasons.ts';
 import { freeOf } from './room.ts';
@@ -96,15 +98,25 @@ test('each machine is refused at most once, and the chosen one never', () => {
   });
 });
 
+/** What is said of all together, by what one of them said: the first that any of them did. */
+const waitsFor = [
+  ['machine_busy', 'all_matching_busy'],
+  ['reserved_for_head', 'all_matching_reserved'],
+  ['machine_offline', 'all_matching_offline'],
+  ['driver_not_ready', 'no_driver_ready'],
+  ['isolation_not_allowed', 'no_machine_trusted'],
+] as const;
+
 test('where nothing is chosen, every machine that one may know of says why not', () => {
   always(({ refusals, chosen, code }, _asked, machines) => {
     if (chosen !== null) return assert.equal(code, null);
     const known = machines.filter((one) => maySee(trustLevel('mine', one), one));
     assert.equal(refusals.length, known.length);
-    const has = (wanted: string) => refusals.some((refusal) => refusal.code === wanted);
-    const none = known.length === 0 ? 'no_machine_shared' : 'no_machine_matches';
-    const offline = has('machine_offline') ? 'all_matching_offline' : none;
-    assert.equal(code, has('machine_busy') ? 'all_matching_busy' : offline);
+    const said = refusals.map((refusal) => refusal.code);
+    const closest = waitsFor.find(([refusal]) => said.some((one) => one === refusal))?.[1];
+    const is_elsewhere = said.every((one) => one === 'other_region');
+    const none = is_elsewhere ? 'no_machine_in_region' : 'no_machine_matches';
+    assert.equal(code, known.length === 0 ? 'no_machine_shared' : (closest ?? none));
   });
 });
 
@@ -153,15 +165,18 @@ test('the machine with the least left over is chosen, then the lower id', () => 
 });
 
 const refusedFor: [string, Partial<MachineView>, Partial<WorkloadSpec>][] = [
-  ['no_machine_matches', { region: 'elsewhere' }, {}],
+  ['other_region', { region: 'elsewhere' }, {}],
   ['machine_starting', { drivers: [] }, {}],
   ['driver_missing', {}, { kind: 'vm' }],
   ['isolation_not_allowed', { owner_tenant_id: 'yours', sharing: 'community' }, {}],
   ['accelerator_missing', {}, { accelerator: 'nvidia' }],
   ['driver_not_ready', { drivers: [{ ...first(desk), ready: false, why: 'no sandbox' }] }, {}],
-  ['machine_too_small', {}, { memory_bytes: 16 * gib }],
+  ['cpu_short', {}, { cpu_millis: 8000, memory_bytes: 16 * gib }],
+  ['memory_short', {}, { memory_bytes: 16 * gib }],
+  ['disk_short', {}, { disk_bytes: 200 * gib }],
   ['machine_offline', { online: false }, {}],
   ['machine_busy', { held: { ...desk.offered } }, {}],
+  ['reserved_for_head', { reserved: { ...desk.offered } }, {}],
 ];
 for (const [code, machine, asked] of refusedFor) {
   test(`a machine is refused as ${code}`, () => {
@@ -181,6 +196,10 @@ const both: MachineView = {
   ],
 };
 const [docker] = both.drivers;
+const card: DeviceView = {
+  ...{ uuid: 'GPU-1', model: 'NVIDIA L4', memory_bytes: 24 * gib, usable_by: ['docker'] },
+  ...{ is_part: false, only_all: false, held: null, reserved: false, holders: [] },
+};
 const chosenFor = (asked: Partial<WorkloadSpec>, machine = both) =>
   place({ ...spec, model: null, ...asked }, 'mine', [machine]).chosen?.driver ?? null;
 
@@ -189,9 +208,10 @@ test('among the drivers of a machine, the one that suits the image is taken', ()
   assert.equal(chosenFor({ kind: 'notebook', image_id: 'someone/lab:2' }), 'docker');
   assert.equal(chosenFor({ kind: 'instance', image_id: 'debian' }), 'docker');
   assert.equal(chosenFor({ kind: 'endpoint' }), 'linux-native');
-  const gpu = { ...both, accelerators: ['cpu', 'nvidia'] };
-  assert.equal(chosenFor({ kind: 'notebook', accelerator: 'nvidia' }, gpu), 'docker');
-  assert.equal(chosenFor({ kind: 'endpoint', image_id: 'einsora-vllm' }, gpu), 'docker');
+  const gpu = { ...both, accelerators: ['cpu', 'nvidia'], devices: [card] };
+  const asked = { accelerator: 'nvidia', gpu_count: 1 };
+  assert.equal(chosenFor({ kind: 'notebook', ...asked }, gpu), 'docker');
+  assert.equal(chosenFor({ kind: 'endpoint', image_id: 'einsora-vllm', ...asked }, gpu), 'docker');
   assert.equal(chosenFor({ kind: 'endpoint', image_id: 'einsora-vllm' }), null);
 });
 
@@ -247,7 +267,9 @@ for (const [what, machine] of unknownTo) {
       const drivers = [{ ...first(desk), driver: 'macos-container' as const }];
       const hidden = { ...desk, ...machine, online, drivers, name: 'secret' };
       const alone = place(spec, 'mine', [hidden]);
-      assert.deepEqual(alone, { chosen: null, refusals: [], code: 'no_machine_shared' });
+      const { chosen, refusals, code, details } = alone;
+      assert.deepEqual([chosen, refusals, code], [null, [], 'no_machine_shared']);
+      assert.equal(details.machines, 0);
       const small = { ...desk, id: 'm2', offered: { ...desk.offered, cpu_millis: 1 } };
       assert.deepEqual(place(spec, 'mine', [small, hidden]), place(spec, 'mine', [small]));
     }
@@ -257,6 +279,97 @@ for (const [what, machine] of unknownTo) {
 test('a machine whose owner lowered the offer has nothing free, not less than nothing', () => {
   const lowered = { ...desk, held: { ...desk.offered, memory_bytes: 99 * gib } };
   assert.deepEqual(Object.values(freeOf(lowered)), [0, 0, 0]);
+});
+
+const saidFor: [string, Partial<MachineView>, Partial<WorkloadSpec>, string][] = [
+  [
+    'too little memory',
+    { held: { ...desk.held, memory_bytes: 2 * gib } },
+    { memory_bytes: 16 * gib },
+    'desk offers 8 GiB (6 GiB free), less than the 16 GiB asked for.',
+  ],
+  [
+    'no room now',
+    { held: { ...desk.offered }, holders: ['chat'] },
+    {},
+    'desk has 0 CPU and 0 MiB free of the 1 CPU and 2 GiB asked for; chat hold the rest.',
+  ],
+  [
+    'no disk left',
+    { held: { ...desk.held, disk_bytes: 100 * gib } },
+    { disk_bytes: 10 ** 9 },
+    'desk has 4 CPU, 8 GiB and 0 B of disk free of the 1 CPU, 2 GiB and 1.0 GB of disk asked for; others hold the rest.',
+  ],
+  [
+    'room that is kept',
+    { reserved: { ...desk.offered }, reserved_for: { gpu_class: 'cpu-8c', waited_ms: 720_000 } },
+    {},
+    'desk has room, and keeps it for the first of cpu-8c, which has waited 12m 0s.',
+  ],
+  [
+    'weak isolation',
+    { owner_tenant_id: 'yours', sharing: 'community' },
+    {},
+    'desk could only run this by linux-native, with weak isolation, which is for its owner alone.',
+  ],
+  ['another region', { region: 'attic' }, {}, 'desk is in region attic, not in local.'],
+];
+for (const [what, machine, asked, sentence] of saidFor) {
+  test(`of ${what} the refusal says how much`, () => {
+    const [refusal] = place({ ...spec, ...asked }, 'mine', [{ ...desk, ...machine }]).refusals;
+    assert.equal(refusal && sentenceOf(refusal.code, refusal.details), sentence);
+  });
+}
+
+test('where several refuse, it is counted what they said', () => {
+  const small = { ...desk.offered, memory_bytes: gib };
+  const machines = [
+    { ...desk, held: { ...desk.offered } },
+    { ...desk, id: 'm2', offered: small },
+    { ...desk, id: 'm3', offered: small },
+    { ...desk, id: 'm4', online: false },
+  ];
+  const { code, details } = place(spec, 'mine', machines);
+  assert.equal(
+    code && sentenceOf(code, details),
+    'Every machine that could run this is busy: 2 with too little memory, 1 busy, 1 offline.',
+  );
+});
+
+const homed = { ...spec, kind: 'notebook' as const, disk_bytes: gib, home_machine_id: 'm1' };
+const able: MachineView = { ...both, id: 'm1' };
+const spare: MachineView = { ...both, id: 'm0', name: 'spare' };
+
+test('what has a home runs there, however much less waste another machine leaves', () => {
+  const { chosen, refusals } = place(homed, 'mine', [spare, able]);
+  assert.equal(chosen?.machine_id, 'm1');
+  assert.deepEqual(
+    refusals.map(({ machine_name, code }) => [machine_name, code]),
+    [['spare', 'home_elsewhere']],
+  );
+});
+
+const homeSays: [string, MachineView[]][] = [
+  ['home_busy', [spare, { ...able, held: { ...able.offered } }]],
+  ['home_offline', [spare, { ...able, online: false }]],
+  ['home_removed', [spare]],
+  ['home_removed', [spare, { ...able, owner_tenant_id: 'yours' }]],
+];
+for (const [code, machines] of homeSays) {
+  test(`what has a home waits for that alone: ${code}`, () => {
+    assert.equal(place(homed, 'mine', machines).code, code);
+  });
+}
+
+test('a class that is not offered in a region is refused there, but for what lives there', () => {
+  const [size] = builtin_catalog.classes;
+  assert.ok(size);
+  const entry = { ...size, regions: ['attic'] };
+  const catalog = catalogWith(1, [{ sort: 'class', name: entry.name, entry }]);
+  const asked = { ...spec, gpu_class: entry.name };
+  const [refusal] = place(asked, 'mine', [desk], '', catalog).refusals;
+  assert.equal(refusal?.code, 'class_not_in_region');
+  assert.equal(place({ ...homed, gpu_class: entry.name }, 'mine', [able], '', catalog).code, null);
 });
 
 test('a size is named by its class where it has one', () => {
