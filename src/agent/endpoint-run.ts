@@ -13,12 +13,12 @@ import type { RunKey } from '../core/run.ts';
 import type { BwrapBringer } from '../drivers/bwrap.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { GgufModel } from '../models/gguf.ts';
 import { allShards } from '../models/shards.ts';
 import type { ResolvedModel } from '../models/source.ts';
-import { validateModel } from '../models/validate.ts';
+import { type Model, validateModel } from '../models/validate.ts';
 import { imageEngine } from '../runtimes/llama-cpp/image.ts';
-import type { Engine, Runtime } from '../runtimes/runtime.ts';
+import type { Engine, EngineCommand, Runtime } from '../runtimes/runtime.ts';
+import { vllmCommand, vllmEngine } from '../runtimes/vllm.ts';
 import { callEngine } from './engine-client.ts';
 import { acceleratorOf, bringImage, startRun } from './image-run.ts';
 import { type Patience, untilAnswered, type Watched, watchRun } from './run-watch.ts';
@@ -65,7 +65,9 @@ async function bringEngine(
   if (found === null) return failure('start_failed', { why: `${driver.name} cannot run it` });
   if (found.reference !== null) {
     const image = await bringImage(driver, found.reference, stages, signal);
-    return image.ok ? { ok: true, engine: imageEngine(found), image: found.reference } : image;
+    if (!image.ok) return image;
+    const engine = found.engine === 'vllm' ? vllmEngine(found) : imageEngine(found);
+    return { ok: true, engine, image: found.reference };
   }
   const onProgress = (done: number, total: number) => stages.progress(done, total);
   stages.begin('sandbox');
@@ -103,24 +105,18 @@ async function startEndpoint(
   const checked = await validateModel(model.path);
   await model.onChecked?.(checked);
   if (!checked.ok) return failure(checked.code, { why: checked.message, path: model.path });
-  if (checked.model.format !== 'gguf') {
+  const command = commandOf(deps, brought.engine, spec, model.path, checked.model);
+  if (command === null) {
     const { format } = checked.model;
     return failure('no_engine_for_format', { model: spec.model, format, page: 'its publisher' });
   }
   stages.done(describeModel(checked.model));
 
   stages.begin('start');
-  const parts = checked.model.shard === null ? [model.path] : allShards(model.path);
-  const command = deps.runtime.command(brought.engine, {
-    spec,
-    model_path: parts[0] ?? model.path,
-    model_parts: parts.slice(1),
-    model_bytes: parts.reduce((sum, part) => sum + statSync(part).size, 0),
-    trained_context: checked.model.context_length,
-  });
-  const { memory_bytes, cpu_millis } = spec;
+  const { memory_bytes, cpu_millis, gpu_uuids = [] } = spec;
   const { argv, env, mounts, ports } = command;
-  const caps = { memory_bytes, cpu_millis, network: 'none' as const };
+  const gpus = gpu_uuids.length === 0 ? {} : { gpu_uuids };
+  const caps = { memory_bytes, cpu_millis, network: 'none' as const, ...gpus };
   const { image } = brought;
   const started = await startRun(
     deps.driver,
@@ -129,6 +125,31 @@ async function startEndpoint(
   );
   if (started.ok) stages.done(command.notes.join(', '));
   return started;
+}
+
+/** What to run; null where this engine reads no model of this format. */
+function commandOf(
+  { runtime }: Deps,
+  engine: Engine,
+  spec: EndpointSpec,
+  path: string,
+  model: Model,
+): EngineCommand | null {
+  if (engine.dialect === 'vllm') {
+    const is_folder = model.format === 'safetensors' && statSync(path).isDirectory();
+    const order = { spec, model_path: path, model_bytes: model.file_bytes };
+    const { context_length: trained_context } = model;
+    return is_folder ? vllmCommand(engine, { ...order, trained_context }) : null;
+  }
+  if (model.format !== 'gguf') return null;
+  const parts = model.shard === null ? [path] : allShards(path);
+  return runtime.command(engine, {
+    spec,
+    model_path: parts[0] ?? path,
+    model_parts: parts.slice(1),
+    model_bytes: parts.reduce((sum, part) => sum + statSync(part).size, 0),
+    trained_context: model.context_length,
+  });
 }
 
 /** Waits until a started engine has answered one real token. */
@@ -182,7 +203,7 @@ function whereFrom({ path, manifest }: ResolvedModel & { ok: true }): string {
   return revision === null ? path : `${path}, revision ${revision.slice(0, 12)}`;
 }
 
-function describeModel(model: GgufModel): string {
+function describeModel(model: Model): string {
   const size = formatMemory(model.file_bytes);
-  return `${model.architecture}, ${model.tensor_count} tensors, ${size}`;
+  return `${model.architecture || model.format}, ${model.tensor_count} tensors, ${size}`;
 }

@@ -67,12 +67,13 @@ export function variablesOf({ spec, secrets }: ImageOrder): Variables {
 }
 type Variables = { ok: true; env: Record<string, string> } | Failure;
 
-/** Caps, and the workspace that outlives the run. */
+/** Caps, its GPUs, and the workspace that outlives the run. */
 export function placeOf(spec: NotebookSpec | InstanceSpec, runtime: ImageRuntime) {
-  const { memory_bytes, cpu_millis, disk_bytes } = spec;
+  const { memory_bytes, cpu_millis, disk_bytes, gpu_uuids = [] } = spec;
   const { uid, gid, workspace } = runtime;
   return {
     ...{ memory_bytes, cpu_millis, ports: [...runtime.ports] },
+    ...(gpu_uuids.length === 0 ? {} : { gpu_uuids }),
     tcp_ports: { ...runtime.tcp_ports },
     workspace: workspace === null ? null : { target: workspace, uid, gid, disk_bytes },
   };

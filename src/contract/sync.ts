@@ -137,6 +137,8 @@ export type EndpointSpec = {
   parallel: number | null;
   /** The GPUs that are its own, or that its creator shares; left out: none. */
   gpu_uuids?: string[];
+  /** Others of its creator's are on its GPU, or may come. */
+  shares_gpu?: boolean;
   cpu_millis: number;
   memory_bytes: number;
 };

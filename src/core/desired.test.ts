@@ -79,6 +79,7 @@ test("what ended, or is not the owner's on a weak driver, is never asked to run"
 const sizes = ['cpu_millis', 'memory_bytes'];
 const any = ['kind', 'name', 'image_id', 'accelerator'];
 const endpoint = [...any, 'model', 'context_length', 'parallel', ...sizes];
+const gpu_keys = ['gpu_uuids', 'shares_gpu'];
 const notebook = [...any, 'command', 'env', ...sizes, 'disk_bytes'];
 
 test('only what is to run is told what to run, and never a secret or a tenant', () => {
@@ -86,7 +87,7 @@ test('only what is to run is told what to run, and never a secret or a tenant', 
     for (const run of desiredRuns(rows)) {
       if (run.action !== 'run') assert.equal(run.spec, null);
       assert.equal(run.secrets, null);
-      const keys = Object.keys(run.spec ?? {}).filter((key) => key !== 'gpu_uuids');
+      const keys = Object.keys(run.spec ?? {}).filter((key) => !gpu_keys.includes(key));
       const known = run.spec === null ? [] : run.spec.kind === 'endpoint' ? endpoint : notebook;
       assert.deepEqual(keys, known);
     }

@@ -82,6 +82,7 @@ function specOf(row: DesiredSource, action: DesiredRun['action']): RunTarget | n
   const { context_length = null, parallel = null } = spec.model_params;
   return {
     ...{ kind, name: row.name, image_id, accelerator, model: spec.model },
+    ...(spec.share_device ? { shares_gpu: true } : {}),
     ...{ context_length, parallel, ...sizes },
   };
 }

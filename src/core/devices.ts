@@ -150,7 +150,7 @@ function joinable(
   devices: readonly DeviceView[],
   creator_id: string,
 ): DeviceView | null {
-  if (!ask.share_device || creator_id === '') return null;
+  if (!ask.share_device || ask.gpu_count !== 1 || creator_id === '') return null;
   const bound = devices.filter((one) => one.only_all && canGive(one, driver));
   const own = devices.filter(
     (one) =>

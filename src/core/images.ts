@@ -28,6 +28,8 @@ export type ImageRuntime = {
   tcp_ports: Readonly<Record<string, number>>;
   /** Where the workspace stands; null for none. */
   workspace: string | null;
+  /** Of an endpoint: which engine is in it; left out: llama.cpp's server. */
+  engine?: 'vllm';
 };
 
 export type ImageEntry = {
@@ -110,7 +112,7 @@ export const images: readonly ImageEntry[] = [
     runtimes: [
       {
         ...on('nvidia', 'container', 'localhost/einsora/vllm:1'),
-        ...{ ...engine, ports: ['api'] },
+        ...{ ...engine, ports: ['api'], engine: 'vllm' },
       },
     ],
   },

@@ -22,7 +22,7 @@ export type EngineFailure = { ok: false; code: ReasonCode; details: Details };
 export type Engine = {
   /** For people: which engine, which version. */
   label: string;
-  dialect: 'llama-server' | 'xllamacpp';
+  dialect: 'llama-server' | 'xllamacpp' | 'vllm';
   /** The start of the argv, as seen inside the sandbox. */
   program: string[];
   /** Its own files; the system's (/usr and what belongs to it) are there in every sandbox. */
