@@ -18,6 +18,7 @@ import type {
 import { describeError } from '../lib/log.ts';
 import { fraction, type Random } from '../lib/random.ts';
 import { createSignal, type Signal } from '../lib/signal.ts';
+import { type Guard, type GuardParts, startGuard } from './guard/guard.ts';
 import { observedOf } from './local-run.ts';
 import { createLooking, type Looking, type LookingDeps, look_every_ms } from './looking.ts';
 import type { AgentModels } from './models.ts';
@@ -38,12 +39,14 @@ export type Agent = {
   stop(): Promise<void>;
 };
 
-export type AgentDeps = Omit<RunsDeps, 'changed'> & {
+export type AgentDeps = Omit<RunsDeps, 'changed' | 'refusal'> & {
   transport: Transport;
   inventory: LookingDeps['inventory'];
   random: Random;
   /** The models that this machine keeps. */
   models?: AgentModels;
+  /** What protects the machine's owner; without it nothing is held back. */
+  guard?: GuardParts;
   /** What runs use is told: with the next report, or as soon as it was looked at. */
   samples?: 'with_reports' | 'at_once';
 };
@@ -54,8 +57,9 @@ const retry_limit_ms = 30_000;
 /** Reports of progress are bundled: at most one in this time. */
 const settle_ms = 50;
 
-type Context = Omit<AgentDeps, 'inventory'> & {
+type Context = Omit<AgentDeps, 'inventory' | 'guard'> & {
   runs: Runs;
+  guard: Guard | null;
   sampler: Sampler | null;
   /** There is something to report. */
   news: Signal;
@@ -78,9 +82,13 @@ type Context = Omit<AgentDeps, 'inventory'> & {
 export function createAgent(deps: AgentDeps): Agent {
   const news = createSignal();
   const stopping = new AbortController();
-  const runs = createRuns({ ...deps, changed: () => news.notify() });
+  const runs = createRuns({
+    ...{ ...deps, changed: () => news.notify() },
+    refusal: (desired) => guard?.refusal(desired) ?? null,
+  });
   deps.models?.onChange(() => news.notify());
   const sampler = deps.samples === undefined ? null : samplerOf(deps, runs, news);
+  const guard = guardOf(deps, runs, news);
   let markKnown = () => {};
   const known = new Promise<void>((resolve) => {
     markKnown = resolve;
@@ -88,7 +96,7 @@ export function createAgent(deps: AgentDeps): Agent {
   const changed = () => news.notify();
   const looking = createLooking({ ...deps, stopping: stopping.signal, changed });
   const context: Context = {
-    ...{ ...deps, runs, sampler, news, stopping: stopping.signal, markKnown, failures: 0 },
+    ...{ ...deps, runs, guard, sampler, news, stopping: stopping.signal, markKnown, failures: 0 },
     endPoll: () => {},
     ...{ identity: null, hello_id: null, seq: 0, looking },
   };
@@ -101,11 +109,21 @@ export function createAgent(deps: AgentDeps): Agent {
       stopping.abort();
       context.endPoll();
       await running;
+      await guard?.stop();
       await runs.leave();
       await sampler?.stop();
       await deps.models?.stop();
     },
   };
+}
+
+function guardOf({ guard, ...deps }: AgentDeps, runs: Runs, news: Signal): Guard | null {
+  if (guard === undefined) return null;
+  const { drivers, clock, log } = deps;
+  return startGuard({
+    ...{ ...guard, drivers, clock, log, locals: runs.locals, park: runs.parkFor },
+    changed: () => news.notify(),
+  });
 }
 
 function samplerOf({ drivers, clock, samples }: AgentDeps, runs: Runs, news: Signal): Sampler {
@@ -128,6 +146,7 @@ async function loop(context: Context): Promise<void> {
       adopted = true;
       if ((await session(context)) === 'stale_agent') {
         log.error({}, 'another agent speaks for this machine; this one stops acting');
+        await context.guard?.stop();
         await runs.leave();
         await context.sampler?.stop();
         return;
@@ -163,6 +182,7 @@ async function session(context: Context): Promise<'hello_again' | 'stale_agent' 
       continue;
     }
     context.failures = 0;
+    context.guard?.heard();
     if (reply.outcome === 'stale_report') continue;
     if (reply.outcome !== 'accepted') return reply.outcome;
     if (reply.store_uuid !== greeted.store_uuid || reply.store_epoch !== greeted.store_epoch) {
@@ -172,7 +192,10 @@ async function session(context: Context): Promise<'hello_again' | 'stale_agent' 
     desired = reply.desired ?? desired;
     if (reply.models !== undefined) context.models?.learn(reply.models);
     context.looking.ask(reply.look);
-    if (reply.desired !== null) context.sampler?.learn(reply.desired);
+    if (reply.desired !== null) {
+      context.sampler?.learn(reply.desired);
+      context.guard?.learn(reply.desired);
+    }
     runs.carryOut(reconcile(desired, runs.facts()));
   }
   return 'stopped';
@@ -243,6 +266,7 @@ async function exchange(
   if (stopping.aborted) context.endPoll();
   const batch = context.sampler?.batch();
   const look = context.looking.batch();
+  const guard = context.guard?.report();
   const report: Report = {
     boot_id,
     ...greeted,
@@ -252,6 +276,7 @@ async function exchange(
     observed: runs.locals().map((one) => observedOf(one, clock)),
     inventory: look.inventory,
     ...(look.looked === 0 ? {} : { looked: look.looked }),
+    ...(guard === undefined ? {} : { guard }),
     ...(models === undefined ? {} : { models: models.observed() }),
     ...(batch === undefined || batch.samples.length === 0 ? {} : { samples: batch.samples }),
   };

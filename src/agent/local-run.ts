@@ -28,6 +28,11 @@ export type LocalRun = {
   end: RunEnd | null;
   /** Programs of it that were ended for lack of memory. */
   oom_kills: number;
+  /** What the guard does to it now; left out where it is left alone. */
+  guarded?: ObservedRun['guarded'];
+  /** For how long it stood still in all, without what goes on since `paused_mono`. */
+  paused_ms?: number;
+  paused_mono?: number;
   /** When it was seen to end while it was watched, on this agent's monotonic clock. */
   ended_mono?: number;
   /** Ends what is being done for it (bringing it up, watching it). */
@@ -52,6 +57,8 @@ export function observedOf(local: LocalRun, clock: Pick<Clock, 'monotonic'>): Ob
     reason: local.end?.reason ?? null,
     details: local.end?.details ?? {},
     log_tail: local.end?.log_tail ?? null,
+    ...(local.guarded === undefined ? {} : { guarded: local.guarded }),
+    ...(local.paused_ms === undefined ? {} : { paused_ms: Math.floor(local.paused_ms) }),
     ...(local.oom_kills === 0 ? {} : { oom_kills: local.oom_kills }),
     ended_ago_ms:
       ended_mono === undefined || local.end === null

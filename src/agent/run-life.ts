@@ -5,7 +5,8 @@
  * a stop that fails is tried again until it is proven or somebody else takes over; how a run ended
  * is in the journal before it is reported.
  */
-import type { RunSecrets, RunTarget } from '../contract/sync.ts';
+import type { DesiredRun, RunSecrets, RunTarget } from '../contract/sync.ts';
+import type { Details, ReasonCode } from '../core/reasons.ts';
 import type { RunExit } from '../core/run.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -25,6 +26,8 @@ export type RunsDeps = {
   log: Log;
   /** Something is to be reported. */
   changed: () => void;
+  /** Why the machine's owner does not let a run begin; without it all may. */
+  refusal?: (desired: DesiredRun) => { code: ReasonCode; details: Details } | null;
 };
 
 export type Local = LocalRun & { busy: LocalFacts['busy'] };
@@ -116,6 +119,8 @@ export async function stopRun(
   mode: 'park' | 'remove',
   /** What its workload keeps here goes too. */
   erase = false,
+  /** Why, where the agent decided it. */
+  reason: RunEnd['reason'] = null,
 ): Promise<void> {
   const { journal } = deps;
   one.stopping.abort();
@@ -127,7 +132,7 @@ export async function stopRun(
     journal.remove(one.run);
     one.phase = 'removed';
   } else {
-    await recordEnd(deps, one, null, await exitOf(deps, one));
+    await recordEnd(deps, one, reason, await exitOf(deps, one));
     one.phase = 'parked';
   }
 }

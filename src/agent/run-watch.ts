@@ -2,7 +2,7 @@
  * Waiting for a run to answer, and watching it afterwards: what kinds have in common.
  *
  * Invariants: deadlines are by progress, so a slow disk is no failure and a hang is one; a run is
- * only said to have ended where its driver says so.
+ * only said to have ended where its driver says so; one that was made to stand still does not hang.
  */
 import { formatDuration } from '../core/format.ts';
 import type { ReasonCode } from '../core/reasons.ts';
@@ -10,7 +10,7 @@ import type { RunKey } from '../core/run.ts';
 import { type Driver, no_stats } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { EngineReply } from './engine-client.ts';
-import { failure, hasEnded, type Outcome, type Tell } from './run-work.ts';
+import { failure, lookAtRun, type Outcome, type Tell } from './run-work.ts';
 
 export type Patience = {
   /** No sign of progress while loading. */
@@ -55,14 +55,15 @@ export async function untilAnswered(
   while (!signal.aborted) {
     const reply = await ask?.(signal);
     if (reply?.ok && good(reply.status)) return { ok: true };
-    if (await hasEnded(driver, run)) return failure(codes.exited);
+    const seen = await lookAtRun(driver, run);
+    if (seen === 'ended') return failure(codes.exited);
     // Memory that grows and lines that are written are progress; burning CPU is none.
     const [stats, log] = await Promise.all([
       driver.stats(run).catch(() => no_stats),
       driver.logs(run, -1, 1).catch(() => null),
     ]);
     const now = `${log?.next_offset}/${Math.floor((stats.memory_bytes ?? 0) / 2 ** 20)}`;
-    if (now !== progress) {
+    if (now !== progress || seen === 'paused') {
       progress = now;
       progressed_at = clock.monotonic();
     }
@@ -89,7 +90,13 @@ export async function watchRun(
   while (!signal.aborted) {
     await clock.sleep(look_every_ms, signal);
     if (signal.aborted) break;
-    if (await hasEnded(driver, run)) return failure(codes.exited);
+    const seen = await lookAtRun(driver, run);
+    if (seen === 'ended') return failure(codes.exited);
+    if (seen === 'paused') {
+      // It is asked again only a while after it goes on.
+      failures = 0;
+      healthy_at = asked_at = clock.monotonic();
+    }
     if (clock.monotonic() - asked_at < health_every_ms) continue;
     asked_at = clock.monotonic();
     const { oom_kills = null } = await driver.stats(run).catch(() => no_stats);

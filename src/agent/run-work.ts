@@ -94,10 +94,18 @@ export function isExit(code: ReasonCode): boolean {
   return exits.includes(code);
 }
 
-/** A driver that cannot say now (its engine is being restarted) says nothing: the next look will. */
 export async function hasEnded(driver: Driver, run: RunKey): Promise<boolean> {
+  return (await lookAtRun(driver, run)) === 'ended';
+}
+
+/** A driver that cannot say now (its engine is being restarted) says nothing: the next look will. */
+export async function lookAtRun(
+  driver: Driver,
+  run: RunKey,
+): Promise<'ended' | 'paused' | 'going'> {
   const all = await driver.observe().catch(() => null);
-  if (all === null) return false;
+  if (all === null) return 'going';
   const found = all.find((entry) => runName(entry.run) === runName(run));
-  return found === undefined || found.state === 'exited';
+  if (found === undefined || found.state === 'exited') return 'ended';
+  return found.paused ? 'paused' : 'going';
 }

@@ -26,6 +26,8 @@ export type Runs = {
   facts(): LocalFacts[];
   locals(): LocalRun[];
   carryOut(steps: Step[]): void;
+  /** Parks what the control plane has not asked to: its end has this reason. */
+  parkFor(run: RunKey, why: ReasonCode): void;
   /** Stops bringing up and watching; leaves every run as it is. */
   leave(): Promise<void>;
 };
@@ -43,6 +45,12 @@ export function createRuns(deps: RunsDeps): Runs {
     facts: () => [...here.values()].map(({ run, phase, busy }) => ({ run, phase, busy })),
     carryOut(steps) {
       for (const step of steps) tryStep(context, step);
+    },
+    parkFor(run, why) {
+      const one = here.get(runName(run));
+      if (one !== undefined && one.driver !== '' && one.busy !== 'stopping') {
+        carryOutStop(context, one, 'park', false, why);
+      }
     },
     async leave() {
       for (const one of here.values()) one.stopping.abort();
@@ -179,9 +187,15 @@ function beginErase(context: Context, run: RunKey, driver: string): void {
   carryOutStop(context, one, 'remove', true);
 }
 
-function carryOutStop(context: Context, one: Local, mode: 'park' | 'remove', erase: boolean): void {
+function carryOutStop(
+  context: Context,
+  one: Local,
+  mode: 'park' | 'remove',
+  erase: boolean,
+  reason: ReasonCode | null = null,
+): void {
   one.busy = 'stopping';
-  stopRun(context, one, mode, erase)
+  stopRun(context, one, mode, erase, reason)
     .catch((error) => {
       const fields = { run: runName(one.run), error: describeError(error) };
       context.log.error(fields, 'a stop failed');
@@ -197,8 +211,16 @@ function beginRun(context: Context, desired: DesiredRun): void {
   const { journal, boot_id, here } = context;
   const run = keyOf(desired);
   const refused = refusalOf(context, desired);
-  if (refused !== null && here.get(runName(run))?.is_there) {
+  const is_there = here.get(runName(run))?.is_there === true;
+  if (refused !== null && is_there) {
     beginStop(context, run, 'park');
+    return;
+  }
+  // The machine's owner has the last word on what begins here.
+  const kept_out = is_there || refused !== null ? null : (context.refusal?.(desired) ?? null);
+  if (kept_out !== null) {
+    const one = local(context, run, '', 'preparing');
+    settle(context, one, endedFor(kept_out.code, kept_out.details), 'ended');
     return;
   }
   if (refused !== null || desired.spec === null) {

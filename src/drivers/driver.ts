@@ -89,6 +89,8 @@ export type Observation = {
   started_at: number | null;
   /** It stands still (`pause`); left out where it does not. */
   paused?: boolean;
+  /** It gets little CPU (`lower`); left out where it does not, or nobody can tell. */
+  lowered?: boolean;
 };
 
 /** Null where it cannot be measured, which is not zero. `cpu_ms` counts up from the run's start. */

@@ -73,6 +73,15 @@ export function createSimDriver(options: SimOptions): Driver {
     const found = runs.get(runName(run));
     return found !== undefined && endOf(found, clock.now()) === null ? found : null;
   };
+  /** One that can be reached. */
+  const awake = (run: RunKey, code: ReasonCode, port = '') => {
+    const found = alive(run);
+    if (found === null) throw refuse(code, 'it does not run', port);
+    if (found.paused) throw refuse(code, 'it stands still', port);
+    return found;
+  };
+  const setPaused = (run: RunKey, is_paused: boolean) =>
+    mutex.run(runName(run), async () => markPaused(alive(run), is_paused, runs));
   const { besideOf, over } = createBeside(clock);
   return {
     name: 'sim',
@@ -90,9 +99,9 @@ export function createSimDriver(options: SimOptions): Driver {
         over(run);
       }),
     observe: async () => runs.list().map((found) => observed(found, clock.now())),
-    pause: (run) => mutex.run(runName(run), async () => setPaused(alive(run), true, runs)),
-    resume: (run) => mutex.run(runName(run), async () => setPaused(alive(run), false, runs)),
-    // Nothing here uses any.
+    pause: (run) => setPaused(run, true),
+    resume: (run) => setPaused(run, false),
+    // Nothing here uses any CPU.
     lower: async () => undefined,
     async logs(run, offset, limit) {
       const output = outputOf(runs.get(runName(run)), clock.now());
@@ -102,11 +111,10 @@ export function createSimDriver(options: SimOptions): Driver {
       return cutPiece(output.subarray(from, to), piece);
     },
     async dial(run, port_name) {
-      const found = alive(run);
-      if (!found?.ports.includes(port_name)) {
-        throw refuse('port_unreachable', 'it does not run', port_name);
+      const found = awake(run, 'port_unreachable', port_name);
+      if (!found.ports.includes(port_name)) {
+        throw refuse('port_unreachable', 'it has no such port', port_name);
       }
-      if (found.paused) throw refuse('port_unreachable', 'it stands still', port_name);
       const wait_ms = found.plan.ready_after_ms === undefined ? 0 : found.plan.ready_after_ms;
       return serve(() => wait_ms !== null && clock.now() >= found.started_at + wait_ms);
     },
@@ -115,28 +123,38 @@ export function createSimDriver(options: SimOptions): Driver {
       if (found === null) return no_stats;
       return { ...no_stats, cpu_ms: clock.now() - found.started_at, memory_bytes: 2 ** 27 };
     },
+    ...insideOf(awake, besideOf, clock),
+    async erase(workload_id) {
+      const held = runs.list().some(({ run }) => run.workload_id === workload_id);
+      if (held) throw refuse('workspace_in_use', 'a run is there');
+      runs.forget(workload_id);
+    },
+  };
+}
+
+type Awake = (run: RunKey, code: ReasonCode) => SimRun;
+type BesideOf = ReturnType<typeof createBeside>['besideOf'];
+
+/** What reaches into a run. */
+function insideOf(
+  awake: Awake,
+  besideOf: BesideOf,
+  clock: Clock,
+): Pick<Driver, 'connect' | 'exec' | 'files'> {
+  return {
     async connect(run) {
-      const found = alive(run);
-      if (found === null) throw refuse('port_unreachable', 'it does not run');
-      if (found.paused) throw refuse('port_unreachable', 'it stands still');
+      awake(run, 'port_unreachable');
       return serve(() => true);
     },
     async exec(run, ask, signal) {
-      const found = alive(run);
-      if (found === null) throw refuse('exec_failed', 'it does not run');
-      if (found.paused) throw refuse('exec_failed', 'it stands still');
+      awake(run, 'exec_failed');
       const own = besideOf(run);
       const ends = AbortSignal.any([signal, own.over.signal]);
       return playExec(ask, { clock, files: own.files, over: ends });
     },
     async files(run) {
-      if (alive(run) === null) throw refuse('file_refused', 'it does not run');
+      awake(run, 'file_refused');
       return besideOf(run).files;
-    },
-    async erase(workload_id) {
-      const held = runs.list().some(({ run }) => run.workload_id === workload_id);
-      if (held) throw refuse('workspace_in_use', 'a run is there');
-      runs.forget(workload_id);
     },
   };
 }
@@ -200,7 +218,7 @@ async function stop(
   else runs.set(name, { ...found, stopped });
 }
 
-function setPaused(found: SimRun | null, paused: boolean, runs: SimState): void {
+function markPaused(found: SimRun | null, paused: boolean, runs: SimState): void {
   if (found === null || (found.paused ?? false) === paused) return;
   const { paused: _, ...rest } = found;
   runs.set(runName(found.run), paused ? { ...rest, paused } : rest);

@@ -28,7 +28,8 @@ export const guardReasons = {
   all_matching_guarded: why('Every machine that could run this is needed by its owner just now.'),
   refused_by_machine: {
     status: 409,
-    sentence: "The owner of {machine} does not let guests do that there (rule {rule} of the machine's policy).",
+    sentence:
+      "The owner of {machine} does not let guests do that there (rule {rule} of the machine's policy).",
     fix: 'bin/einsora machines, or on that machine: bin/einsora machine policy show',
   },
   run_lowered: why('It gets little CPU for now: {why}.'),

@@ -43,6 +43,8 @@ export type Container = {
   started_at: number | null;
   image_id: string;
   stop_signal: string;
+  /** Its share of CPU, of 1024 that others have; 0 or left out: as others. */
+  cpu_shares?: number;
   /** Published ports: the container's to the machine's. */
   published: Record<string, number>;
 };
@@ -123,12 +125,13 @@ type Inspected = {
     Error?: string;
     StartedAt?: string;
   };
+  HostConfig?: { CpuShares?: number };
   Config?: { Labels?: unknown; StopSignal?: string };
   NetworkSettings?: { Ports?: Record<string, { HostIp?: string; HostPort?: string }[] | null> };
 };
 
 function readContainer(answer: unknown): Container {
-  const { Id, Image, State, Config, NetworkSettings } = (answer ?? {}) as Inspected;
+  const { Id, Image, State, Config, HostConfig, NetworkSettings } = (answer ?? {}) as Inspected;
   if (typeof Id !== 'string' || typeof State?.Status !== 'string') {
     throw new EngineDown('garbled', 'the engine described no container');
   }
@@ -144,6 +147,7 @@ function readContainer(answer: unknown): Container {
     // The engine writes the year 1 for what never was.
     started_at: started > 0 ? started : null,
     image_id: Image ?? '',
+    cpu_shares: HostConfig?.CpuShares ?? 0,
     stop_signal: Config?.StopSignal || 'SIGTERM',
     published: publishedPorts(NetworkSettings?.Ports),
   };

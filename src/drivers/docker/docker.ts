@@ -26,7 +26,7 @@ import { containerFiles } from './files.ts';
 import { createImages, type Images } from './images.ts';
 import { ensureFencedNetwork, type Fence } from './network.ts';
 import { createOutputPuller, type OutputPuller } from './output.ts';
-import { isPaused, lowerContainer, pauseContainer, resumeContainer } from './pause.ts';
+import { isPaused, lowerContainer, pauseContainer, resumeContainer, treatmentOf } from './pause.ts';
 import { probeDocker } from './probe.ts';
 import { type PullPatience, pull_patience } from './pull.ts';
 import {
@@ -182,8 +182,8 @@ async function observeOne(context: Context, one: Watched): Promise<Observation |
   if (judgement.state !== 'unbegun') {
     const exit = judgement.state === 'exited' ? judgement.exit : null;
     const { state, started_at } = judgement;
-    const paused = state === 'running' && isPaused(one.container) ? { paused: true } : {};
-    return { run, spec_hash, state, exit, started_at, ...paused };
+    const treatment = state === 'running' ? treatmentOf(one.container) : {};
+    return { run, spec_hash, state, exit, started_at, ...treatment };
   }
   const doubt = { run, spec_hash, state: 'unknown', exit: null, started_at: null } as const;
   if (context.starting.has(runName(run))) return doubt;

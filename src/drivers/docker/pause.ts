@@ -4,6 +4,7 @@
  * Invariants: asking twice is no error, nor is a container that ended meanwhile. One with a GPU is
  * not to be lowered: an update takes the GPU from it with some toolkits.
  */
+import type { Observation } from '../driver.ts';
 import type { Container } from './container.ts';
 import type { Engine } from './engine.ts';
 import { isStatus } from './engine-error.ts';
@@ -15,6 +16,14 @@ const usual_shares = 1024;
 
 export function isPaused({ status }: Pick<Container, 'status'>): boolean {
   return status === 'paused';
+}
+
+/** What its observation says of it. */
+export function treatmentOf(container: Container): Pick<Observation, 'paused' | 'lowered'> {
+  return {
+    ...(isPaused(container) ? { paused: true } : {}),
+    ...(container.cpu_shares === low_shares ? { lowered: true } : {}),
+  };
 }
 
 export function pauseContainer(engine: Engine, container: Container): Promise<void> {

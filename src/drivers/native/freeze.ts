@@ -125,6 +125,12 @@ export function setWeight(group: Group, is_low: boolean): void {
   writeFileSync(join(cpu, file), is_low ? low : usual);
 }
 
+export function isLowered({ version, cpu }: Group): boolean {
+  if (cpu === null) return false;
+  const { low } = version === 2 ? weights.two : weights.one;
+  return read(cpu, version === 2 ? 'cpu.weight' : 'cpu.shares') === low;
+}
+
 function move(pid: number, folder: string): void {
   try {
     writeFileSync(join(folder, 'cgroup.procs'), String(pid));

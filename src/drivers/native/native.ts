@@ -28,7 +28,7 @@ import { connectInside } from './connect.ts';
 import { driverError, portUnreachable } from './errors.ts';
 import { execInside, type Inside } from './exec.ts';
 import { filesInside } from './files.ts';
-import { freeze, freezerOf, isFrozen, setWeight, thaw } from './freeze.ts';
+import { freeze, freezerOf, isFrozen, isLowered, setWeight, thaw } from './freeze.ts';
 import { groupStats, oomKills, removeGroup } from './group.ts';
 import { halt } from './halt.ts';
 import { type Judgement, judge } from './judge.ts';
@@ -143,6 +143,12 @@ function standsStill({ seen }: { seen: Judgement }): boolean {
   return seen.state === 'running' && isFrozen(seen.group, freezerOf(seen.group));
 }
 
+function treatmentOf(seen: Judgement): Pick<Observation, 'paused' | 'lowered'> {
+  if (seen.state !== 'running') return {};
+  const paused = standsStill({ seen }) ? { paused: true } : {};
+  return { ...paused, ...(isLowered(seen.group) ? { lowered: true } : {}) };
+}
+
 type Pausing = Required<Pick<Driver, 'pause' | 'resume' | 'lower'>>;
 
 function pausing(runs: Runs, mutex: KeyedMutex, clock: Clock): Pausing {
@@ -202,8 +208,8 @@ function observeOne(context: Context, at: RunFolder, label: RunLabel): Observati
   if (seen.state !== 'unclaimed') {
     boundOutput(at.output);
     const exit = seen.state === 'exited' ? seen.exit : null;
-    const paused = standsStill({ seen }) ? { paused: true } : {};
-    return { run, spec_hash, state: seen.state, exit, started_at: seen.started_at, ...paused };
+    const { state, started_at } = seen;
+    return { run, spec_hash, state, exit, started_at, ...treatmentOf(seen) };
   }
   if (context.starting.has(at.name)) return doubt(label);
   // The program was killed before a keeper took over. Taking the run keeps it so: nothing ran.
