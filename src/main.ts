@@ -10,6 +10,7 @@ import { addAccounts } from './cli/commands/accounts.ts';
 import { addAudit } from './cli/commands/audit.ts';
 import { addCompletion } from './cli/commands/completion.ts';
 import { addEndpoint, addKeys } from './cli/commands/endpoint.ts';
+import { addFallback } from './cli/commands/fallback.ts';
 import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
 import { addInside } from './cli/commands/inside.ts';
 import { addLaunch } from './cli/commands/launch.ts';
@@ -85,6 +86,7 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addUse(program, go);
   addWorkloads(program, go);
   addTop(program, go);
+  addFallback(program, go);
   addSsh(program, go);
   addInside(program, go);
   addChanges(program, go);

@@ -8,6 +8,7 @@
  */
 import type { ErrorBody } from '../contract/errors.ts';
 import type { Catalog, Machine } from '../contract/machines.ts';
+import type { RoomMade } from '../contract/make-room.ts';
 import type { EndpointKey, Launch, Plan, Workload, WorkloadEvent } from '../contract/workloads.ts';
 import { CliError } from './cli-error.ts';
 import {
@@ -65,6 +66,7 @@ export function openClient(context: Context) {
     show: (workload: string) => call<Workload>('GET', of(workload)),
     start: (workload: string) => call<Workload>('POST', of(workload, '/start'), { once: true }),
     stop: (workload: string) => call<Workload>('POST', of(workload, '/stop'), { once: true }),
+    makeRoom: (workload: string) => call<RoomMade>('POST', of(workload, '/make-room')),
     remove: (workload: string) => call<Workload>('DELETE', of(workload)),
     events: (workload: string, cursor: string | null) =>
       call<Page<WorkloadEvent>>('GET', withQuery(of(workload, '/events'), { cursor })),

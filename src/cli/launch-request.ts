@@ -31,6 +31,12 @@ export type RequestOptions = {
   memory?: number;
   /** Cores. */
   cpu?: number;
+  machine?: string;
+  /** `class:NAME`, `cpu`, `model:NAME`, …, in order. */
+  fallback?: string[];
+  /** Milliseconds. */
+  fallbackAfter?: number;
+  return?: boolean;
 };
 
 const file_bytes = 256 * 1024;
@@ -62,8 +68,32 @@ export function launchRequest(
       cpu_millis: options.cpu === undefined ? undefined : Math.round(options.cpu * 1000),
       memory_bytes: options.memory,
       disk_bytes: options.disk,
+      machine: options.machine,
+      ...fallbackAsk(cwd, options),
     }),
   };
+}
+
+function fallbackAsk(cwd: string, options: RequestOptions) {
+  const { fallback, fallbackAfter } = options;
+  if (fallback === undefined) {
+    if (fallbackAfter !== undefined) throw usageError('--fallback-after needs a --fallback');
+    if (options.return) throw usageError('--return needs a --fallback');
+    return {};
+  }
+  return {
+    fallback: fallbackSteps(cwd, fallback),
+    fallback_after: fallbackAfter === undefined ? undefined : Math.round(fallbackAfter),
+    fallback_return: options.return ? true : undefined,
+  };
+}
+
+/** A model's file in one of them by its absolute path. */
+export function fallbackSteps(cwd: string, steps: readonly string[]): string[] {
+  const model = /^model:(?=.)/;
+  return steps.map((step) =>
+    model.test(step) ? `model:${modelSource(cwd, step.replace(model, ''))}` : step,
+  );
 }
 
 /** A request as it may be printed. */

@@ -12,6 +12,8 @@ import { type AttachOutcome, attach, openInterrupt } from './attach.ts';
 import { CliError } from './cli-error.ts';
 import { type Client, openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
+import { roomMadeText } from './fallback.ts';
+import { takenText } from './fallback-view.ts';
 import type { Context } from './io.ts';
 import { launchRequest, type RequestOptions, shownRequest } from './launch-request.ts';
 import { exitOfEnd, failureOf, readTail, sayDetached, sayOutcome } from './outcome.ts';
@@ -25,6 +27,8 @@ export type LaunchOptions = RequestOptions & {
   open?: boolean;
   detach?: boolean;
   json?: boolean;
+  /** Where it would wait, idle endpoints of who asks are stopped. */
+  makeRoom?: boolean;
   /** Milliseconds. */
   timeout?: number;
 };
@@ -46,6 +50,7 @@ export async function launch(
     if (interrupt.signal.aborted) return exitCode('interrupted');
     const recorded = { request, plan, workload: await client.launch(request) };
     sayName(context, recorded);
+    if (options.makeRoom) await clearRoom(context, client, recorded);
     if (options.detach) return await leave(context, client, recorded, options);
     const outcome = await attach(context, client, recorded.workload, {
       interrupt: interrupt.signal,
@@ -56,6 +61,20 @@ export async function launch(
     interrupt.close();
   }
 }
+
+/** Where it would have waited; that nothing would do is said, and it waits then. */
+async function clearRoom(context: Context, client: Client, recorded: Recorded): Promise<void> {
+  const { plan, workload } = recorded;
+  if (plan.chosen !== null) return;
+  try {
+    say(context, roomMadeText(await client.makeRoom(workload.id), workload.name));
+  } catch (error) {
+    if (!(error instanceof CliError) || !no_room.has(error.code)) throw error;
+    say(context, error.message);
+  }
+}
+
+const no_room = new Set(['no_room_to_make', 'room_changed', 'not_waiting']);
 
 /** A name that was left out is made from the model's, and may be taken. */
 function sayName(context: Context, { plan, workload }: Recorded): void {
@@ -135,8 +154,11 @@ async function openPage(
 }
 
 /** Where it went elsewhere than planned (by then the place was taken), in words. */
-export function differenceOf(plan: Plan, { placement }: Workload): string | null {
+export function differenceOf(plan: Plan, workload: Workload): string | null {
   const { chosen } = plan;
+  const { placement } = workload;
+  const taken = takenText(workload);
+  if (taken !== null) return `Not as asked: ${taken}.`;
   if (chosen === null || placement === null) return null;
   const facts = ['machine_name', 'driver', 'isolation', 'placed_class'] as const;
   const changed = facts.filter((fact) => chosen[fact] !== placement[fact]);

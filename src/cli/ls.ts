@@ -6,8 +6,10 @@ import { formatAgo } from '../core/format.ts';
 import { suggested } from './cli-error.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
+import { classText } from './fallback-view.ts';
 import type { Context } from './io.ts';
 import { printJson, printTable, say } from './output.ts';
+import { reclaimNote } from './reclaim-view.ts';
 import { countdownText } from './use-view.ts';
 import { stateText } from './workload-name.ts';
 
@@ -47,9 +49,9 @@ function row(workload: Workload, now: number): string[] {
     workload.kind,
     stateText(workload, now),
     formatAgo(now - workload.state_since),
-    placement?.placed_class ?? workload.gpu_class ?? '',
+    classText(workload),
     placement?.machine_name ?? '',
     placement?.isolation ?? '',
-    reason?.message ?? idleNote(workload) ?? '',
+    reason?.message ?? reclaimNote(workload) ?? idleNote(workload) ?? '',
   ];
 }

@@ -5,6 +5,7 @@
 import type { Plan } from '../contract/workloads.ts';
 import { formatBytes, formatMemory } from '../core/format.ts';
 import { idleText, keysText, variablesText } from './extras-view.ts';
+import { fallbackHeading, fallbackRows, fallbackText, roomText } from './fallback-view.ts';
 import { alignColumns, oneLine } from './output.ts';
 
 /** The whole plan. Pure: the caller prints it. */
@@ -13,6 +14,8 @@ export function planLines(plan: Plan): string[] {
     ...askedLines(plan),
     ...overLines(plan),
     ...chosenLines(plan),
+    ...fallbackLines(plan),
+    ...roomLines(plan),
     ...downloadLines(plan),
     ...refusedLines(plan),
   ];
@@ -37,6 +40,8 @@ function askedLines(plan: Plan): string[] {
     ['variables', 'env', variablesText(asked.env)],
     ['ssh key', 'ssh_public_key', keysText(asked.ssh_public_key)],
     ['idle stop', 'idle_policy', idleText(asked.idle_policy)],
+    ['machine', 'machine', asked.machine],
+    ['fallback', 'fallback', fallbackText(asked)],
   ];
   const shown = rows.flatMap(([label, field, value]) =>
     value === null
@@ -72,6 +77,18 @@ function chosenLines(plan: Plan): string[] {
     ['host sees', oneLine(host_sees ?? 'not known')],
   ];
   return [plan.refused ? 'Would be chosen:' : 'Chosen:', ...indent(alignColumns(rows))];
+}
+
+/** Where it would go instead, once it waited. */
+function fallbackLines(plan: Plan): string[] {
+  const rows = fallbackRows(plan);
+  return rows.length === 0 ? [] : [fallbackHeading(plan), ...indent(alignColumns(rows))];
+}
+
+/** Whose room could be made. */
+function roomLines({ make_room }: Plan): string[] {
+  const names = roomText(make_room);
+  return names === null ? [] : [`With --make-room it would have stopped: ${names}`];
 }
 
 /** How much comes, and whether there is room for it. */

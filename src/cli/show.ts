@@ -6,8 +6,10 @@ import { formatAgo, formatBytes, formatDuration, formatMemory } from '../core/fo
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import { idleText, keysText, variablesText } from './extras-view.ts';
+import { classText, fallbackText, roomText, takenText } from './fallback-view.ts';
 import type { Context } from './io.ts';
 import { pairLines, printData, printJson } from './output.ts';
+import { reclaimNote } from './reclaim-view.ts';
 import { stageText } from './stage-view.ts';
 import { countdownText, lastUseText, useLine } from './use-view.ts';
 import { onWorkload, stateText, whereText } from './workload-name.ts';
@@ -34,13 +36,17 @@ function showLines(workload: Workload, now: number): string[] {
     ['state', `${stateText(workload, now)}, for ${formatDuration(now - workload.state_since)}`],
     ['reason', reason?.message ?? null],
     ['fix', reason?.fix ?? null],
+    ['notice', reclaimNote(workload)],
     ['url', workload.url],
     ['image', workload.image_id],
     ['command', workload.command.join(' ') || null],
     ['model', workload.model],
     ['context', textOrNull(model_params.context_length)],
     ['parallel', textOrNull(model_params.parallel)],
-    ['class', workload.placement?.placed_class ?? workload.gpu_class],
+    ['class', classText(workload)],
+    ['stands in', takenText(workload)],
+    ['fallback', fallbackText(workload)],
+    ['make room', roomText(workload.make_room)],
     ['accelerator', workload.accelerator],
     ['size', sizeText(workload)],
     ['variables', variablesText(workload.env)],

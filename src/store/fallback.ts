@@ -21,7 +21,6 @@ import { type Placement, readSpec, type WorkloadSpec } from '../core/workload.ts
 import { type Action, recordAction } from './activity.ts';
 import { type Cause, noteWorkload, type WorkloadRow } from './events.ts';
 import { refuseClaim, setClaims } from './quotas.ts';
-import { hasSeveral } from './replicas.ts';
 import type { Sql } from './sql.ts';
 import { type ChangeResult, findWorkload } from './workloads.ts';
 
@@ -51,10 +50,7 @@ function isOfSpec({ gpu_class, machine }: WorkloadSpec, placement: Placement): b
   return machine === null || machine.id === placement.machine_id;
 }
 
-/**
- * Has the workload claim what it is placed as; why its quota refuses that, or null. Replicas of one
- * may each stand in by another step: then what it asked stays what it claims.
- */
+/** Has the workload claim what it is placed as; why its quota refuses that, or null. */
 export async function claimPlaced(
   sql: Sql,
   row: WorkloadRow,
@@ -63,14 +59,13 @@ export async function claimPlaced(
   if (row.fallback_due === 1) {
     await sql.run('update workloads set fallback_due = 0 where id = $1', [row.id]);
   }
-  const step = hasSeveral(row) ? 0 : (taken?.step ?? 0);
-  const claimed = step === 0 ? readSpec(row.spec) : spec;
+  const step = taken?.step ?? 0;
   if (row.fallback_step === step && row.cpu_millis > 0) return null;
   if (row.fallback_step !== step) {
-    const over = await refuseClaim(sql, { ...row, ...amountsOf(claimed) }, row.id);
+    const over = await refuseClaim(sql, { ...row, ...amountsOf(spec) }, row.id);
     if (over !== null) return over;
   }
-  await setClaims(sql, row, claimed, step);
+  await setClaims(sql, row, spec, step);
   return null;
 }
 

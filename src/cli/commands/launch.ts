@@ -6,6 +6,8 @@ import { parseAmount, parseCount, parseDuration, parseSize } from '../parse.ts';
 import { type Go, json_text, timeout_text } from './go.ts';
 
 const accelerators = ['cpu', 'nvidia', 'apple'];
+const fallback_text =
+  'what may stand in for what is asked: class:NAME, cpu, machine:NAME, model:NAME, region:NAME; may be repeated, in order';
 
 export function addLaunch(program: Command, go: Go): void {
   const group = program.command('launch').description('launch a workload and stay until it runs');
@@ -56,6 +58,11 @@ function sized(group: Command, kind: string, what: string): Command {
     .option('--cpu <cores>', 'at least so many cores', parseAmount)
     .option('--memory <size>', 'at least so much memory, such as 4GiB', parseSize)
     .addOption(new Option('--accelerator <kind>', 'what it must run on').choices(accelerators))
+    .option('--machine <name>', 'the only machine that it may run on')
+    .option('--fallback <step>', fallback_text, collect)
+    .option('--fallback-after <time>', 'wait so long before that; else 10m', parseDuration)
+    .option('--return', 'endpoints: go back from a fallback once what was asked is free')
+    .option('--make-room', 'where it would wait: stop idle endpoints of yours that are in the way')
     .option('--idle <time>', 'stop it when nothing happened in it for so long', parseDuration)
     .option('--detach', 'leave once it is recorded')
     .option('--timeout <time>', timeout_text, parseDuration)
