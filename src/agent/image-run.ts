@@ -4,8 +4,9 @@
  * Invariants: a driver's refusal is a value with its own code; values of secrets go into the run's
  * environment and nowhere else: not into the label of its spec, not into what is said of it.
  */
-import type { InstanceSpec, NotebookSpec, RunTarget } from '../contract/sync.ts';
+import type { InstanceSpec, NotebookSpec, RunSecrets, RunTarget } from '../contract/sync.ts';
 import type { ImageRuntime } from '../core/images.ts';
+import { registryOf } from '../core/registries.ts';
 import { type Driver, DriverError, type RunSpec } from '../drivers/driver.ts';
 import { digest } from '../lib/secret.ts';
 import { type Failure, failure, type Order, type Outcome } from './run-work.ts';
@@ -19,16 +20,24 @@ export async function bringImage(
   reference: string,
   stages: Stages,
   signal: AbortSignal,
+  secrets: RunSecrets | null = null,
 ): Promise<Outcome> {
   if (driver.bringImage === undefined) return { ok: true };
   stages.begin('image');
   try {
     const onProgress = (done: number, total: number | null) => stages.progress(done, total);
-    stages.done(await driver.bringImage(reference, onProgress, signal));
+    const sign_in = signInOf(reference, secrets);
+    stages.done(await driver.bringImage(reference, onProgress, signal, sign_in));
     return { ok: true };
   } catch (error) {
     return refusedBy(error, { image: reference });
   }
+}
+
+function signInOf(reference: string, secrets: RunSecrets | null) {
+  const registry = registryOf(reference);
+  const [, user, password] = /^([^:]*):(.*)$/s.exec(secrets?.registries?.[registry] ?? '') ?? [];
+  return user === undefined || password === undefined ? null : { registry, user, password };
 }
 
 /** Starts a run, labelled by what it is but for its variables. */

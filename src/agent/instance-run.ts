@@ -59,7 +59,7 @@ async function start(
   }
   const variables = variablesOf(order);
   if (!variables.ok) return variables;
-  const image = await bringImage(driver, runtime.reference, stages, signal);
+  const image = await bringImage(driver, runtime.reference, stages, signal, order.secrets);
   if (!image.ok) return image;
   stages.begin('start');
   const argv = spec.command.length > 0 ? spec.command : [...runtime.command];

@@ -5,7 +5,7 @@
  * that its web page answered with that token, not that a port is open; it listens on a Unix socket
  * in its own folder, so that nothing of the machine's network reaches it.
  */
-import type { NotebookSpec } from '../contract/sync.ts';
+import type { NotebookSpec, RunSecrets } from '../contract/sync.ts';
 import { type ImageRuntime, runtimeFor } from '../core/images.ts';
 import type { BwrapBringer } from '../drivers/bwrap.ts';
 import type { Driver } from '../drivers/driver.ts';
@@ -64,7 +64,7 @@ async function start(
   }
   const variables = variablesOf(order);
   if (!variables.ok) return variables;
-  const brought = await bring(deps, driver, runtime, stages, signal);
+  const brought = await bring(deps, driver, { runtime, secrets }, stages, signal);
   if (!brought.ok) return brought;
 
   stages.begin('start');
@@ -120,12 +120,12 @@ type Brought = { ok: true; environment: JupyterEnvironment | null } | Failure;
 async function bring(
   deps: NotebookDeps,
   driver: Driver,
-  runtime: ImageRuntime,
+  { runtime, secrets }: { runtime: ImageRuntime; secrets: RunSecrets | null },
   stages: Stages,
   signal: AbortSignal,
 ): Promise<Brought> {
   if (runtime.reference !== null) {
-    const image = await bringImage(driver, runtime.reference, stages, signal);
+    const image = await bringImage(driver, runtime.reference, stages, signal, secrets);
     return image.ok ? { ok: true, environment: null } : image;
   }
   const onProgress = (done: number, total: number) => stages.progress(done, total);

@@ -172,6 +172,8 @@ export type RunSecrets = {
   gateway_key?: string | null;
   /** Values of the stored secrets that its variables take, by their names. */
   values: Record<string, string>;
+  /** By which it signs in at the registries of its image: `user:token`. */
+  registries?: Record<string, string>;
 };
 
 export type DesiredRun = {

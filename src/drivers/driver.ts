@@ -124,6 +124,8 @@ export type Driver = {
     image: string,
     onProgress: (done_bytes: number, total_bytes: number | null) => void,
     signal: AbortSignal,
+    /** For a registry that does not give it to everybody. */
+    sign_in?: { registry: string; user: string; password: string } | null,
   ): Promise<string>;
   start(spec: RunSpec, signal: AbortSignal): Promise<void>;
   observe(): Promise<Observation[]>;

@@ -118,3 +118,28 @@ test(
     assert.deepEqual(await driver.observe(), []);
   },
 );
+
+test(
+  'a private image comes for who signs in, and is refused to everybody else with what helps',
+  real,
+  async () => {
+    await using harness = await dockerHarness();
+    await using registry = await imageRegistry();
+    registry.mode = 'private';
+    const { reference } = registry;
+    const host = reference.split('/')[0] ?? '';
+    const bring = (password: string | null) => {
+      const sign_in = password === null ? null : { registry: host, user: 'me', password };
+      return harness.driver.bringImage?.(reference, () => {}, never, sign_in) ?? assert.fail();
+    };
+    await assert.rejects(bring(null), code('image_not_found', /private/));
+    const refused = await bring('wrong').catch((error: unknown) => error);
+    assert.ok(refused instanceof DriverError && refused.code === 'image_not_found');
+    assert.equal(refused.details.secret, `registry-${host.replaceAll(/[.:]/g, '-')}`);
+    assert.doesNotMatch(JSON.stringify([refused.message, refused.details]), /wrong/);
+    // Who may, does not wait for who may not.
+    const [right, wrong] = await Promise.allSettled([bring('open'), bring('wrong')]);
+    assert.deepEqual([right.status, wrong.status], ['fulfilled', 'rejected']);
+    await harness.docker('image', 'rm', '-f', reference);
+  },
+);

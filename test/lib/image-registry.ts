@@ -12,6 +12,8 @@ import type { AddressInfo } from 'node:net';
 export type RegistryMode =
   | 'ok'
   | 'denied'
+  /** Only for `me` with the password `open`. */
+  | 'private'
   /** Another byte than its digest says. */
   | 'corrupt'
   /** The connection breaks in the middle of the layer. */
@@ -87,7 +89,11 @@ function answer(
   response: ServerResponse,
 ): void {
   const [, kind = '', name = ''] = /\/(manifests|blobs)\/(.+)$/.exec(request.url ?? '') ?? [];
-  if (request.url === '/v2/') {
+  const signed_in = `Basic ${Buffer.from('me:open').toString('base64')}`;
+  if (registry.mode === 'private' && request.headers.authorization !== signed_in) {
+    response.setHeader('www-authenticate', 'Basic realm="einsora"');
+    refuse(response, 401, 'UNAUTHORIZED', 'authentication required');
+  } else if (request.url === '/v2/') {
     response.end('{}');
   } else if (kind === 'manifests' && registry.mode === 'denied') {
     refuse(response, 401, 'UNAUTHORIZED', 'authentication required');

@@ -52,3 +52,26 @@ test('a secret that cannot be opened is left out, and keeps nothing else back', 
 test('what is not to run is told nothing', async () => {
   assert.equal(await secretsOf({ ...notebook, action: 'park', spec: null }), null);
 });
+
+test('a sign-in goes along for the registry of the image, and for no other', async () => {
+  const revealed: string[] = [];
+  const of = createRunSecrets({
+    siteToken: () => new Secret('token'),
+    gatewayKey: async () => null,
+    async reveal(tenant_id, name) {
+      revealed.push(name);
+      return tenant_id === 'ada' && name.startsWith('registry-') ? new Secret(`me:${name}`) : null;
+    },
+    log: silentLog,
+  });
+  const instance = (image_id: string, tenant_id: string) => {
+    const spec = { ...notebook.spec, kind: 'instance', image_id, env: {} } as DesiredRun['spec'];
+    return of({ run: { ...notebook, spec }, tenant_id }).then(({ secrets }) => secrets?.registries);
+  };
+  const own = { 'ghcr.io': 'me:registry-ghcr-io' };
+  assert.deepEqual(await instance('ghcr.io/someone/image:1', 'ada'), own);
+  assert.deepEqual(await instance('debian', 'ada'), { 'docker.io': 'me:registry-docker-io' });
+  assert.equal(await instance('ghcr.io/someone/image:1', 'bob'), undefined);
+  assert.equal(await instance('localhost/einsora/jupyter:1', 'ada'), undefined);
+  assert.deepEqual([...new Set(revealed)].sort(), ['registry-docker-io', 'registry-ghcr-io']);
+});

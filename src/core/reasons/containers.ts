@@ -42,7 +42,7 @@ export const containerReasons = {
   image_not_found: {
     status: 409,
     sentence: '{registry} has no image {image}, or it is private.',
-    fix: 'check the name; a private one is brought by: docker login, docker pull {image}',
+    fix: 'check the name; a private one needs user:token, as: bin/einsora secrets set {secret}',
   },
   image_refused: {
     status: 409,

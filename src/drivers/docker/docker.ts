@@ -124,8 +124,9 @@ export function createDockerDriver(options: DockerOptions): Driver {
       const { door } = await ensureFencedNetwork(engine, install_id, options.fence);
       return door === null ? null : doorHost(door);
     },
-    bringImage: async (image, onProgress, signal) => {
-      const { reference, digest } = await context.images.ensure(image, signal, onProgress);
+    bringImage: async (image, onProgress, signal, sign_in) => {
+      const found = await context.images.ensure(image, signal, onProgress, sign_in);
+      const { reference, digest } = found;
       return digest === null ? reference : `${reference} (${digest.slice(0, 19)})`;
     },
   };

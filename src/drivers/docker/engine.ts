@@ -29,6 +29,7 @@ export type Call = {
   method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
   path: string;
   query?: Record<string, string | number | undefined>;
+  headers?: Record<string, string>;
   /** Sent as JSON, or as it is. */
   json?: unknown;
   body?: Buffer | Readable;
@@ -215,6 +216,7 @@ function headersOf(call: Call, body: Call['body'], upgrade: boolean): Record<str
   return {
     // Docker ignores the name; without one Node would send the path of the socket.
     host: 'docker',
+    ...call.headers,
     ...(body === undefined
       ? {}
       : { 'content-type': call.json === undefined ? 'application/x-tar' : 'application/json' }),

@@ -22,10 +22,3 @@ export function pullTargetOf(reference: string): PullTarget {
 export function isBuiltHere(reference: string): boolean {
   return reference.startsWith('localhost/');
 }
-
-/** The registry that a name leads to, as people call it. */
-export function registryOf(reference: string): string {
-  const [first = ''] = reference.split('/');
-  const is_host = reference.includes('/') && (/[.:]/.test(first) || first === 'localhost');
-  return is_host ? first : 'docker.io';
-}

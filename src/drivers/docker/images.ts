@@ -6,21 +6,29 @@
  * built here is never asked of a registry. A run gets the image by its id, so that a tag that moves
  * meanwhile changes nothing.
  */
+import { registryOf, registrySecret } from '../../core/registries.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { describeError } from '../../lib/log.ts';
+import { digest as digestOf } from '../../lib/secret.ts';
 import type { DriverError } from '../driver.ts';
 import type { Engine } from './engine.ts';
 import { driverError, isStatus, oneLine, startFailed } from './engine-error.ts';
-import { isBuiltHere, pullTargetOf, registryOf } from './image-reference.ts';
-import { type OnPulled, type PullPatience, pullOnce } from './pull.ts';
+import { isBuiltHere, pullTargetOf } from './image-reference.ts';
+import { type OnPulled, type PullPatience, pullOnce, type SignIn } from './pull.ts';
 
 export type Image = { id: string; reference: string; digest: string | null };
 
 export type Images = {
-  /** Rejects with a DriverError. */
-  ensure(reference: string, signal: AbortSignal, onProgress?: OnPulled): Promise<Image>;
+  /** Rejects with a DriverError. `sign_in` is used where it has to be pulled. */
+  ensure(
+    reference: string,
+    signal: AbortSignal,
+    onProgress?: OnPulled,
+    sign_in?: SignIn | null,
+  ): Promise<Image>;
 };
 
+type Wanted = { reference: string; sign_in: SignIn | null };
 type Pull = {
   done: Promise<void>;
   stop: AbortController;
@@ -36,23 +44,30 @@ export function createImages(deps: {
   const { engine } = deps;
   const pulls = new Map<string, Pull>();
 
-  function beginPull(reference: string): Pull {
+  function beginPull(key: string, reference: string, sign_in: SignIn | null): Pull {
     const stop = new AbortController();
     const listeners = new Set<OnPulled>();
     const tell: OnPulled = (...bytes) => {
       for (const listener of listeners) listener(...bytes);
     };
-    const done = pullWithRetries(deps, reference, tell, stop.signal).finally(() => {
-      if (pulls.get(reference) === pull) pulls.delete(reference);
+    const wanted = { reference, sign_in };
+    const done = pullWithRetries(deps, wanted, tell, stop.signal).finally(() => {
+      if (pulls.get(key) === pull) pulls.delete(key);
     });
     done.catch(() => {}); // whoever waits hears of it
     const pull: Pull = { done, stop, listeners, waiting: 0 };
-    pulls.set(reference, pull);
+    pulls.set(key, pull);
     return pull;
   }
 
-  async function share(reference: string, signal: AbortSignal, listener: OnPulled): Promise<void> {
-    const pull = pulls.get(reference) ?? beginPull(reference);
+  async function share(
+    { reference, sign_in }: Wanted,
+    signal: AbortSignal,
+    listener: OnPulled,
+  ): Promise<void> {
+    // Who signs in as somebody else does not wait for what they are refused.
+    const key = sign_in === null ? reference : `${reference} ${digestOf(sign_in.password)}`;
+    const pull = pulls.get(key) ?? beginPull(key, reference, sign_in);
     pull.listeners.add(listener);
     pull.waiting += 1;
     const call = calledOff(signal);
@@ -64,17 +79,17 @@ export function createImages(deps: {
       pull.waiting -= 1;
       if (pull.waiting === 0) {
         pull.stop.abort();
-        if (pulls.get(reference) === pull) pulls.delete(reference);
+        if (pulls.get(key) === pull) pulls.delete(key);
       }
     }
   }
 
   return {
-    async ensure(reference, signal, onProgress = () => {}) {
+    async ensure(reference, signal, onProgress = () => {}, sign_in = null) {
       const found = await findImage(engine, reference);
       if (found !== null) return found;
       if (isBuiltHere(reference)) throw driverError('image_not_built', { image: reference });
-      await share(reference, signal, (...bytes) => onProgress(...bytes));
+      await share({ reference, sign_in }, signal, (...bytes) => onProgress(...bytes));
       const pulled = await findImage(engine, reference);
       if (pulled === null) throw startFailed(`${reference} was pulled and is not there`);
       return pulled;
@@ -101,11 +116,11 @@ async function findImage(engine: Engine, reference: string): Promise<Image | nul
 
 async function pullWithRetries(
   { engine, clock, patience }: { engine: Engine; clock: Clock; patience: PullPatience },
-  reference: string,
+  { reference, sign_in }: Wanted,
   onProgress: OnPulled,
   signal: AbortSignal,
 ): Promise<void> {
-  const target = pullTargetOf(reference);
+  const target = { ...pullTargetOf(reference), sign_in };
   const { silence_ms, waits_ms } = patience;
   for (let attempt = 0; ; attempt += 1) {
     try {
@@ -132,9 +147,10 @@ function hopeless(reference: string, error: unknown): DriverError | null {
   }
   const is_missing =
     isStatus(error, 404) ||
-    /not found|manifest unknown|does not exist|access denied|denied:|unauthorized/i.test(message);
+    /not found|manifest unknown|does not exist|access denied|denied:|unauthorized|basic auth credentials/i.test(message);
   if (is_missing) {
-    const details = { image: reference, registry: registryOf(reference) };
+    const registry = registryOf(reference);
+    const details = { image: reference, registry, secret: registrySecret(registry) };
     return driverError('image_not_found', details, error);
   }
   return isStatus(error, 400) ? refused(reference, error) : null;

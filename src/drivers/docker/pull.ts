@@ -11,6 +11,9 @@ import type { Engine } from './engine.ts';
 import { EngineDown, EngineRefusal } from './engine-error.ts';
 import type { PullTarget } from './image-reference.ts';
 
+/** Who asks a registry for an image. */
+export type SignIn = { registry: string; user: string; password: string };
+
 export type OnPulled = (done_bytes: number, total_bytes: number) => void;
 
 export type PullPatience = {
@@ -34,14 +37,15 @@ type Line = {
 
 export async function pullOnce(
   { engine, clock, silence_ms }: { engine: Engine; clock: Clock; silence_ms: number },
-  { repository, tag }: PullTarget,
+  { repository, tag, sign_in }: PullTarget & { sign_in: SignIn | null },
   onProgress: OnPulled,
   signal: AbortSignal,
 ): Promise<void> {
   const query = { fromImage: repository, tag };
   const path = '/images/create';
   // The engine answers once the registry has told it of the image.
-  const call = { method: 'POST', path, query, timeout_ms: silence_ms, signal } as const;
+  const headers = sign_in === null ? {} : { 'x-registry-auth': authOf(sign_in) };
+  const call = { method: 'POST', path, query, headers, timeout_ms: silence_ms, signal } as const;
   const answer = await engine.open(call);
   const layers = new Map<string, { done: number; total: number }>();
   const why = `the pull told nothing for ${silence_ms / 1000} s`;
@@ -62,6 +66,13 @@ export async function pullOnce(
     watchdog.end();
     answer.destroy();
   }
+}
+
+/** As the engine wants it: JSON in base64 for URLs. Docker's own registry has an older name. */
+function authOf({ registry, user, password }: SignIn): string {
+  const serveraddress = registry === 'docker.io' ? 'https://index.docker.io/v1/' : registry;
+  const text = JSON.stringify({ username: user, password, serveraddress });
+  return Buffer.from(text).toString('base64url');
 }
 
 /** What was not told before. An engine that counts down to its own next try gets no further. */

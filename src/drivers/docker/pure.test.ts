@@ -16,7 +16,7 @@ import { asStartError, EngineDown, EngineRefusal } from './engine-error.ts';
 import { readListing } from './file-scripts.ts';
 import { createFrameReader, type Frame, splitFrames } from './frames.ts';
 import { gpusSeen } from './gpus.ts';
-import { isBuiltHere, pullTargetOf, registryOf } from './image-reference.ts';
+import { isBuiltHere, pullTargetOf } from './image-reference.ts';
 import { judge } from './judge.ts';
 import { countSeen, entryOf, sinceOf } from './log-entries.ts';
 import { type EngineInfo, judgeEngine, probeDocker } from './probe.ts';
@@ -29,8 +29,6 @@ test('an image without a tag is its latest, a port of its registry is no tag, a 
   assert.equal(of('docker.io/library/debian:12'), 'docker.io/library/debian | 12');
   assert.equal(of('127.0.0.1:5000/a/b'), '127.0.0.1:5000/a/b | latest');
   assert.equal(of('a/b:1@sha256:00'), 'a/b | sha256:00');
-  assert.equal(registryOf('someone/image:2'), 'docker.io');
-  assert.equal(registryOf('quay.io/jupyter/lab'), 'quay.io');
   assert.deepEqual([isBuiltHere('localhost/x:1'), isBuiltHere('localhost:5000/x')], [true, false]);
 });
 
