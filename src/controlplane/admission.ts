@@ -9,6 +9,7 @@
  */
 import { type Ask, askText, classKey, parseAsk, weightOf } from '../core/ask.ts';
 import { createFairLines, type Use, type Waiting } from '../core/fair-share.ts';
+import { builtin_catalog, type Catalog } from '../core/catalog.ts';
 import { isDue, type WaitingFallback } from '../core/fallback.ts';
 import {
   createPlacementIndex,
@@ -16,6 +17,7 @@ import {
   type PlacementIndex,
   type WaitReason,
 } from '../core/placement-index.ts';
+import { sizeName } from '../core/placement.ts';
 import type { MachineView, Placement } from '../core/workload.ts';
 import type { Slices } from '../lib/slices.ts';
 import type { ReturningRow } from '../store/fallback-return.ts';
@@ -53,6 +55,8 @@ export type Snapshot = {
   machines: MachineView[];
   uses: readonly Use[];
   now: number;
+  /** As it comes with Einsora where it is left out. */
+  catalog?: Catalog;
   /** What a quota refused just now, by workload and step: `<id> <step>`. */
   refused?: ReadonlySet<string>;
   /** What may go back from its fallback to what it asked. */
@@ -93,7 +97,8 @@ export async function decideAll(
   asks: Asks,
   slices: Slices,
 ): Promise<Decisions> {
-  const index = createPlacementIndex(snapshot.machines);
+  const { catalog = builtin_catalog } = snapshot;
+  const index = createPlacementIndex(snapshot.machines, catalog);
   const turns = await inOrder(snapshot, asks, slices);
   const heads = await decideHeads(turns, index, snapshot, slices);
   const placed: Placed[] = [];
@@ -172,12 +177,16 @@ function nextFallback({ waiting, now }: Snapshot, asks: Asks): number | null {
   return next;
 }
 
-async function inOrder({ waiting, uses }: Snapshot, asks: Asks, slices: Slices): Promise<Turn[]> {
+async function inOrder(
+  { waiting, uses, catalog = builtin_catalog }: Snapshot,
+  asks: Asks,
+  slices: Slices,
+): Promise<Turn[]> {
   const lines = createFairLines<Turn>(uses);
   for (const row of waiting) {
     const ask = asks.of(row.ask);
     const { id, tenant_id, creator_id, created_at } = row;
-    lines.add({ id, tenant_id, creator_id, created_at, weight: weightOf(ask), row, ask });
+    lines.add({ id, tenant_id, creator_id, created_at, weight: weightOf(ask, catalog), row, ask });
     if (slices.isOver()) await slices.rest();
   }
   const turns: Turn[] = [];
@@ -207,7 +216,7 @@ async function decideHeads(
         if (now - turn.row.state_since >= reserve_after_ms) {
           const placement = index.choose(group);
           if (placement !== null) index.take(placement, turn.ask, turn.creator_id);
-          else index.reserve(group);
+          else index.reserve(group, headOf(turn, now));
           heads.set(turn, placement);
         }
       }
@@ -215,4 +224,9 @@ async function decideHeads(
     if (slices.isOver()) await slices.rest();
   }
   return heads;
+}
+
+/** How the one for which room is kept is called to others: by its class alone. */
+function headOf({ ask, row }: Turn, now: number): { gpu_class: string; waited_ms: number } {
+  return { gpu_class: ask.gpu_class ?? sizeName(ask), waited_ms: now - row.state_since };
 }

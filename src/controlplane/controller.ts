@@ -18,8 +18,10 @@ import { createSlices, type Slices } from '../lib/slices.ts';
 import { nextAttempt, queueFingerprint } from '../store/queue.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { type Asks, createAsks, type Decisions, decideAll, type Waits } from './admission.ts';
+import type { Catalogs } from './catalogs.ts';
 import type { MachineViews } from './machine-views.ts';
-import type { QueueView, Standing } from './queue-view.ts';
+import { type QueueView, type Standing, standingKey } from './queue-view.ts';
+import { createReplicaUnits, type ReplicaUnits } from './replica-units.ts';
 import { type IdleOf, readReturning } from './returning.ts';
 import { createWaitlist, type Waitlist } from './waiting.ts';
 
@@ -67,6 +69,7 @@ export type ControllerDeps = {
   log: Log;
   presence: Presence;
   machines: MachineViews;
+  catalogs: Pick<Catalogs, 'read'>;
   queue: QueueView;
   /** What each user has used, for fair share; counted by age. */
   uses: () => Promise<readonly Use[]>;
@@ -82,6 +85,7 @@ export type ControllerDeps = {
 type Memory = {
   asks: Asks;
   waitlist: Waitlist;
+  units: ReplicaUnits;
   machine_ids: string[];
   /** What the store looked like to the last pass that had nothing to do. */
   last: string;
@@ -105,7 +109,7 @@ export function createController(deps: ControllerDeps): Controller {
   const memory: Memory = {
     ...{ asks: createAsks(), waitlist: createWaitlist(deps.store), machine_ids: [] },
     ...{ last: '', woken: true, seen: '', waiting: 0, next: { at: null, written: -1 } },
-    ...{ fallback_at: null, refused: new Map() },
+    ...{ fallback_at: null, refused: new Map(), units: createReplicaUnits(deps) },
   };
   const context: Context = { ...deps, memory };
   const running = loop(context, (ms) => signal.wait(deps.clock, ms, stopping.signal), stopping);
@@ -185,12 +189,12 @@ async function nothingChanged(context: Context): Promise<boolean> {
 /** What can be told without the store: who is heard of, and that nothing was written here. */
 function glance({ presence, memory, written }: Context): string {
   const online = memory.machine_ids.map((id) => (presence.isOnline(id) ? '1' : '0')).join('');
-  return `${online} ${written()}`;
+  return `${online} ${memory.units.silence()} ${written()}`;
 }
 
 async function fingerprint({ store, clock, presence, memory }: Context): Promise<string> {
   const online = memory.machine_ids.map((id) => (presence.isOnline(id) ? '1' : '0')).join('');
-  return `${online} ${await store.read(queueFingerprint, { now: clock.now() })}`;
+  return `${online} ${memory.units.silence()} ${await store.read(queueFingerprint, { now: clock.now() })}`;
 }
 
 async function untilNext({ store, clock, memory, written }: Context): Promise<number> {
@@ -211,7 +215,8 @@ async function pass(context: Context): Promise<PassFacts> {
   memory.woken = false;
   const slices = createSlices(clock, slice_ms);
   const before = await fingerprint(context);
-  const waiting = await memory.waitlist.read(clock.now(), slices);
+  const ones = await memory.units.read(clock.now());
+  const waiting = [...(await memory.waitlist.read(clock.now(), slices)), ...ones];
   memory.waiting = waiting.length;
   const returning = await readReturning(store, idleOf ?? neverIdle, clock.now());
   memory.fallback_at = returning.look_at;
@@ -251,8 +256,14 @@ async function carryOut(
   });
   const over = new Map<string, Details>();
   const places = decisions.placed.map(({ row, placement, fallback_step }) => async () => {
-    const what = { workload_id: row.id, revision: row.revision, placement, fallback_step };
-    const done = await store.transact('placeWorkload', { ...cause(), ...what });
+    const what = { ...cause(), workload_id: row.id, placement };
+    if (row.one !== undefined) {
+      const { replica, unit } = row.one;
+      const one = await store.transact('placeReplica', { ...what, replica, unit });
+      return one.outcome === 'placed' ? 1 : 0;
+    }
+    const { revision } = row;
+    const done = await store.transact('placeWorkload', { ...what, revision, fallback_step });
     if (done.outcome === 'over_quota') over.set(`${row.id} ${fallback_step}`, done.details ?? {});
     return done.outcome === 'placed' ? 1 : 0;
   });
@@ -267,9 +278,14 @@ async function carryOut(
   const told = await tellWaits(context, decisions, slices);
   // What a quota is in the way of is passed over once, so that its next fallback gets its turn.
   context.memory.refused = over;
-  const moves = told.moves.map(({ members, code, details }) => async () => {
-    const args = { ...cause(), members, code, details };
-    return (await store.transact('queueWorkloads', args)).queued;
+  const moves = told.moves.map(({ members, ones, code, details }) => async () => {
+    const why = { ...cause(), code, details };
+    const replicas =
+      ones.length === 0
+        ? 0
+        : (await store.transact('queueReplicas', { ...why, members: ones })).queued;
+    if (members.length === 0) return replicas;
+    return replicas + (await store.transact('queueWorkloads', { ...why, members })).queued;
   });
   const queued = await fewAtOnce(moves, moves_at_once, slices);
   const failed = [...placed, ...returned, ...queued].find((one) => one.status === 'rejected');
@@ -306,7 +322,11 @@ function earlier(one: number | null, other: number | null): number | null {
 /** Where nobody tells of use, everything may be in use. */
 const neverIdle: IdleOf = () => 0;
 
-type Move = WaitReason & { members: { workload_id: string; revision: number }[] };
+type Move = WaitReason & {
+  members: { workload_id: string; revision: number }[];
+  /** Replicas that wait beside others of their workload. */
+  ones: { workload_id: string; replica: number; revision: number }[];
+};
 
 /** Shows the queue as it stands, and collects those whose reason to wait is another one now. */
 async function tellWaits(
@@ -326,16 +346,20 @@ async function tellWaits(
       why = await withHolders(context, group, reason(group));
       reasons.set(group, why);
     }
-    standings.set(row.id, { place: index + 1, reason: why });
+    // What nobody has heard of goes on where it is until there is another place for it.
+    if (row.one?.unit.why === 'silent') continue;
+    standings.set(standingKey(row), { place: index + 1, reason: why });
     if (asked && isNews(row, why) && moved < queued_limit) {
       moved += 1;
       let move = over === undefined ? open.get(group) : undefined;
-      if (move === undefined || move.members.length >= members_of_one) {
-        move = { ...why, members: [] };
+      if (move === undefined || move.members.length + move.ones.length >= members_of_one) {
+        move = { ...why, members: [], ones: [] };
         if (over === undefined) open.set(group, move);
         moves.push(move);
       }
-      move.members.push({ workload_id: row.id, revision: row.revision });
+      const { id: workload_id, revision, one } = row;
+      if (one === undefined) move.members.push({ workload_id, revision });
+      else move.ones.push({ workload_id, replica: one.replica, revision });
     }
     if (slices.isOver()) await slices.rest();
   }

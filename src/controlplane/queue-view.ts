@@ -14,6 +14,11 @@ export type QueueView = {
   replace(standings: ReadonlyMap<string, Standing>): void;
 };
 
+/** Of a workload that waits, or of one replica that waits while others of it go on. */
+export function standingKey({ id, one }: { id: string; one?: { replica: number } }): string {
+  return one === undefined ? id : `${id}.${one.replica}`;
+}
+
 export type Standing = { place: number; reason: WaitReason };
 
 export function createQueueView(): QueueView {

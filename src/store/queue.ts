@@ -34,7 +34,9 @@ export async function queueWorkloads(sql: Sql, args: QueueArgs): Promise<{ queue
   return { queued };
 }
 
-export type WaitingRow = Row & {
+export type WaitingRow = Row & WaitingFields;
+
+export type WaitingFields = {
   id: string;
   tenant_id: string;
   creator_id: string;
@@ -81,14 +83,16 @@ export const readWaiting: Query<{ ids: string[] }, WaitingRow[]> = async (sql, a
       );
 
 /**
- * When the next workload that backs off may be decided, or null. What is further away than any
+ * When the next workload or replica that backs off may be decided, or null. What is further away than any
  * back-off lasts was reckoned before the wall clock stepped back: it waits no longer.
  */
 export const nextAttempt: Query<{ now: number }, number | null> = async (sql, args) => {
   const row = await sql.get<Row & { at: number | null }>(
-    `select min(not_before) as at from workloads
-     where state in ('pending', 'queued') and not_before > $1
-       and not_before <= $2`,
+    `select min(soon.at) as at from
+       (select min(not_before) as at from workloads
+          where state in ('pending', 'queued') and not_before > $1 and not_before <= $2
+        union all select min(not_before) as at from replicas
+          where state = 'waiting' and not_before > $1 and not_before <= $2) soon`,
     [args.now, args.now + back_off_limit_ms],
   );
   return row?.at ?? null;
@@ -100,7 +104,7 @@ export const nextAttempt: Query<{ now: number }, number | null> = async (sql, ar
  */
 export const queueFingerprint: Query<{ now: number }, string> = async (sql, args) => {
   const facts = await sql.get(
-    `select waiting.*, offered.*, held.*
+    `select waiting.*, offered.*, held.*, ones.*
      from (select count(*) as waiting, max(id) as last,
          cast(coalesce(sum(revision), 0) as bigint) as revisions,
          cast(coalesce(sum(case when not_before > $1 then 1 else 0 end), 0) as bigint) as resting
@@ -108,7 +112,9 @@ export const queueFingerprint: Query<{ now: number }, string> = async (sql, args
        (select count(*) as machines,
          cast(coalesce(sum(inventory_revision), 0) as bigint) as inventories,
          cast(coalesce(sum(generation), 0) as bigint) as generations from machines) offered,
-       (select count(*) as held from holds where released_at is null) held`,
+       (select count(*) as held from holds where released_at is null) held,
+       (select count(*) as ones, cast(coalesce(sum(revision), 0) as bigint) as ones_revisions
+         from replicas where state = 'waiting' and not_before <= $1) ones`,
     [args.now],
   );
   return JSON.stringify(facts);

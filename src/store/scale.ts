@@ -97,7 +97,12 @@ async function raise(
     const is_placed = runs.some((run) => run.replica === 0 && run.ended_at === null);
     const { attempts, not_before } = row;
     const state = is_placed ? 'placed' : 'waiting';
-    await setReplica(sql, { workload_id: row.id, replica: 0 }, { state, attempts, not_before }, now);
+    await setReplica(
+      sql,
+      { workload_id: row.id, replica: 0 },
+      { state, attempts, not_before },
+      now,
+    );
   }
   // One that was to go and is not proven gone is followed by another.
   for (let replica = from; replica < row.replicas; replica += 1) {

@@ -154,6 +154,12 @@ export async function giveMachine(sql: Sql, args: GiveArgs): Promise<GiveResult>
     [row.id, to, name, args.now],
   );
   const parked = await parkUntrusted(sql, row.id, args);
+  await sql.run(
+    `update runs set isolation_tier = case when
+       (select w.tenant_id from workloads w where w.id = runs.workload_id) = $2
+       then 'trusted' else 'untrusted' end where machine_id = $1 and ended_at is null`,
+    [row.id, to],
+  );
   const details = { name: row.name, to: args.to, parked };
   await recordAction(sql, args.action, { target: `machine:${row.id}`, details });
   return { ok: true, parked, name };

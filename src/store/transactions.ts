@@ -16,6 +16,7 @@ import { recordNotes } from './activity-notes.ts';
 import { eraseActivity, sealActivity } from './activity-seal.ts';
 import { fenceMachine, greetMachine } from './agents.ts';
 import { shareEndpoint } from './endpoint-guests.ts';
+import { dropCatalogEntry, setCatalogEntry } from './catalog.ts';
 import { recordExec, recordFileChange } from './exec.ts';
 import { setFallback } from './fallback.ts';
 import { returnToAsked } from './fallback-return.ts';
@@ -38,6 +39,7 @@ import { queueWorkloads } from './queue.ts';
 import { setQuota } from './quota-limits.ts';
 import { advanceReclaim, hearMachineGuard, reclaimMachine, releaseMachine } from './reclaim.ts';
 import { queueReplicas } from './replica-queue.ts';
+import { setMachineRegion } from './regions.ts';
 import { restoreStore } from './restore.ts';
 import { forgetRunKeys, keepRunKey } from './run-keys.ts';
 import { applyReport } from './run-reports.ts';
@@ -78,6 +80,7 @@ export const transactions = {
   deductSleep,
   deleteWorkload,
   disableUser,
+  dropCatalogEntry,
   drainMachine,
   enableUser,
   eraseActivity,
@@ -132,7 +135,9 @@ export const transactions = {
   saveUses,
   scaleEndpoint,
   setFallback,
+  setCatalogEntry,
   setIdlePolicy,
+  setMachineRegion,
   setPassword,
   setQuota,
   sealActivity,

@@ -14,6 +14,8 @@ import type { Clock } from '../../lib/clock.ts';
 export type Presence = {
   heard(machine_id: string): void;
   isOnline(machine_id: string): boolean;
+  /** For how long nothing was received; since this process began where nothing ever was. */
+  silenceMs(machine_id: string): number;
   /** Wall-clock time of the last word, or null. */
   lastHeardAt(machine_id: string): number | null;
   /** What its agent says of its owner's needs; true where that is news for placement. */
@@ -32,13 +34,13 @@ export function createPresence(clock: Clock): Presence {
   const stages = new Map<string, Stage[]>();
   const guards = new Map<string, GuardReport>();
   const watchers = new Set<(run: RunKey, stages: Stage[]) => void>();
+  const silenceMs = (machine_id: string) =>
+    clock.monotonic() - (heard.get(machine_id)?.monotonic ?? began);
   return {
     heard: (machine_id) =>
       void heard.set(machine_id, { at: clock.now(), monotonic: clock.monotonic() }),
-    isOnline: (machine_id) => {
-      const last = heard.get(machine_id)?.monotonic ?? began;
-      return clock.monotonic() - last < limits.machine_lease_ms;
-    },
+    isOnline: (machine_id) => silenceMs(machine_id) < limits.machine_lease_ms,
+    silenceMs,
     lastHeardAt: (machine_id) => heard.get(machine_id)?.at ?? null,
     setGuard(machine_id, guard) {
       const before = guards.get(machine_id);

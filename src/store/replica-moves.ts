@@ -1,0 +1,53 @@
+/**
+ * Taking the replicas of an endpoint off one machine while others of it go on elsewhere: its owner
+ * takes the machine back, or they may not run there any more (ADR-0062).
+ *
+ * Invariants: what is the last of its workload is not taken away here but stopped with it; what is
+ * taken away is measured no longer, holds its machine until it is proven gone, and is then placed
+ * elsewhere; no attempt is counted.
+ */
+import { eventOf } from '../core/replicas.ts';
+import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import { closeMetered } from './ledger.ts';
+import { hasSeveral, siblingsOf } from './replicas.ts';
+import type { RunRow } from './runs.ts';
+import type { Row, Sql } from './sql.ts';
+
+/** False where nothing of it would be left: then nothing was changed. */
+export async function takeAway(
+  sql: Sql,
+  row: WorkloadRow,
+  machine_id: string,
+  cause: Cause,
+): Promise<boolean> {
+  if (!hasSeveral(row) || (row.state !== 'provisioning' && row.state !== 'running')) return false;
+  const runs = await sql.all<RunRow>(
+    `select * from runs where workload_id = $1 and replica < $2 and superseded_at is null
+       and ended_at is null and wanted = 'run' order by replica`,
+    [row.id, row.replicas],
+  );
+  const there = runs.filter((run) => run.machine_id === machine_id);
+  if (there.length === runs.length) return false;
+  const machine = await sql.get<Row & { name: string }>('select name from machines where id = $1', [
+    machine_id,
+  ]);
+  const name = machine?.name ?? machine_id;
+  await sql.run('update machines set generation = generation + 1 where id = $1', [machine_id]);
+  let now = row;
+  for (const run of there) {
+    await sql.run(
+      `update runs set wanted = 'park'
+       where workload_id = $1 and replica = $2 and run_epoch = $3`,
+      [run.workload_id, run.replica, run.run_epoch],
+    );
+    await closeMetered(sql, run, cause);
+    const details = { replica: run.replica, machine: name };
+    now = await noteWorkload(sql, now, { code: 'replica_taken_away', details }, cause);
+  }
+  const event = eventOf(now.state, await siblingsOf(sql, now, -1));
+  const details = { replica: there[0]?.replica ?? 0, machine: name };
+  if (event !== null) {
+    await moveWorkload(sql, now, { event, code: 'replica_taken_away', details }, cause);
+  }
+  return true;
+}
