@@ -18,6 +18,7 @@ test('a plan says what was asked with its defaults, what was chosen, and why not
     '  class      cpu-1c-2g',
     '  driver     linux-native',
     '  isolation  weak',
+    '  tier       trusted',
     '  host sees  everything: files, memory, prompts and answers',
     'Not chosen:',
     '  box2        box2 has no apple accelerator. (einsora doctor)',

@@ -74,6 +74,7 @@ function chosenLines(plan: Plan): string[] {
     ['class', oneLine(chosen.placed_class)],
     ['driver', oneLine(chosen.driver)],
     ['isolation', chosen.isolation],
+    ['tier', chosen.isolation_tier],
     ['host sees', oneLine(host_sees ?? 'not known')],
   ];
   return [plan.refused ? 'Would be chosen:' : 'Chosen:', ...indent(alignColumns(rows))];

@@ -57,6 +57,7 @@ function showLines(workload: Workload, now: number): string[] {
     ['region', workload.region],
     ['where', whereText(workload)],
     ['run', textOrNull(workload.placement?.run_epoch)],
+    ['tier', workload.placement?.isolation_tier ?? null],
     ['host sees', workload.host_sees],
     ['restarts', workload.restarts === 0 ? null : String(workload.restarts)],
     ['created', `${formatAgo(now - workload.created_at)} by ${workload.created_by}`],

@@ -6,6 +6,7 @@ import { z } from '@hono/zod-openapi';
 import { states } from '../core/states.ts';
 import { kinds } from '../core/workload.ts';
 import { takenSchema } from './fallback.ts';
+import { heldGpuSchema } from './gpus.ts';
 import { limits } from './limits.ts';
 import { roomOfferSchema } from './make-room.ts';
 import { workloadReclaimSchema } from './reclaim.ts';
@@ -80,7 +81,11 @@ const placementSchema = z.object({
   machine_id: z.string(),
   machine_name: z.string(),
   driver: z.string(),
+  /** Of a made-up machine in dev mode: whose row of the trust matrix it takes. */
+  as: z.string().nullable().optional(),
   isolation: z.enum(['strong', 'weak']),
+  /** trusted: its machine is the tenant's own; untrusted: somebody else's. */
+  isolation_tier: z.enum(['trusted', 'untrusted']),
   placed_class: z.string(),
   /** UUIDs of the GPUs that it has there. */
   devices: z.array(z.string()).optional(),
@@ -105,6 +110,8 @@ export const planSchema = z
     /** Which fields of `asked` came from defaults. */
     defaults: z.array(z.string()),
     chosen: placementSchema.nullable(),
+    /** Of its creator's workloads: those with which it would share its GPU. */
+    shares_with: z.array(z.string()),
     host_sees: z.string().nullable(),
     /** Why it would wait, where nothing is chosen. */
     reason: reasonSchema.nullable(),
@@ -164,6 +171,8 @@ export const workloadSchema = z
     /** 1 is next; null where it does not wait. */
     queue_place: z.number().nullable(),
     placement: placementSchema.extend({ run_epoch: z.number() }).nullable(),
+    /** What it has of its machine's GPUs. */
+    gpus: z.array(heldGpuSchema),
     /** What its run stands in for; null where it was placed as asked, or has none. */
     fallback_taken: takenSchema.nullable(),
     host_sees: z.string().nullable(),

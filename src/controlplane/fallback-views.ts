@@ -8,6 +8,7 @@ import { parseStep, readTaken, stepSpec } from '../core/fallback.ts';
 import { place } from '../core/placement.ts';
 import { fixOf, sentenceOf } from '../core/reasons.ts';
 import type { MachineView, WorkloadSpec } from '../core/workload.ts';
+import { placedView } from './trust-views.ts';
 
 export function takenView(text: string | undefined): Taken | null {
   const taken = readTaken(text);
@@ -31,6 +32,6 @@ export function fallbackViews(
     const { chosen, code } = decision;
     const details = { ...decision.details, name: spec.name };
     const why = code && { code, message: sentenceOf(code, details), fix: fixOf(code, details) };
-    return [{ step, chosen, reason: why }];
+    return [{ step, chosen: placedView(chosen, tenant_id, machines), reason: why }];
   });
 }

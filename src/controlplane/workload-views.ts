@@ -12,10 +12,11 @@ import type {
   Workload,
   WorkloadEvent,
 } from '../contract/workloads.ts';
+import { builtin_catalog, type Catalog } from '../core/catalog.ts';
 import { place } from '../core/placement.ts';
 import { type Details, fixOf, isReasonCode, type ReasonCode, sentenceOf } from '../core/reasons.ts';
 import type { ReclaimInstant } from '../core/reclaim.ts';
-import { type DriverName, hostSees } from '../core/trust.ts';
+import { hostSees } from '../core/trust.ts';
 import { type MachineView, readSpec } from '../core/workload.ts';
 import type { Clock } from '../lib/clock.ts';
 import { userNames } from '../store/accounts.ts';
@@ -24,11 +25,13 @@ import type { KeyRow } from '../store/keys.ts';
 import { readSteady } from '../store/ledger-clock.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { currentRuns } from '../store/workloads.ts';
+import { heldGpus, sharesWith } from './device-views.ts';
 import { fallbackViews, takenView } from './fallback-views.ts';
 import type { QueueView } from './queue-view.ts';
 import { workloadReclaim } from './reclaim-view.ts';
 import { shownSpec } from './request-extras.ts';
 import type { SpecResult } from './request-spec.ts';
+import { hostSeesIn, placedView } from './trust-views.ts';
 import type { UseView } from './use-view.ts';
 
 export type ViewDeps = {
@@ -54,6 +57,7 @@ export async function workloadViews(
   const ids = rows.filter((row) => row.run_epoch > 0).map((row) => row.id);
   const runs = ids.length === 0 ? [] : await deps.store.read(currentRuns, { workload_ids: ids });
   const users = await namesOf(deps, rows, asker);
+  const gpus = await heldGpus(deps.store, rows);
   const at = await instantFor(deps, runs);
   const views: Workload[] = [];
   for (const row of rows) {
@@ -78,8 +82,9 @@ export async function workloadViews(
       make_room: null,
       queue_place: waits ? deps.queue.place(row.id) : null,
       placement: run === undefined ? null : placementOf(run),
+      gpus: gpus.get(row.id) ?? [],
       fallback_taken: takenView(run?.fallback),
-      host_sees: run === undefined ? null : hostSees(run.driver as DriverName),
+      host_sees: run === undefined ? null : hostSees(run.driver, run.driver_as),
       heard_of: run === undefined || deps.presence.isOnline(run.machine_id),
       last_heard_at: run === undefined ? null : deps.presence.lastHeardAt(run.machine_id),
       // While it waits again, what its last run went through is history, not progress.
@@ -135,16 +140,11 @@ export async function workloadView(
   return view;
 }
 
-function placementOf(run: {
-  machine_id: string;
-  machine_name: string;
-  driver: string;
-  isolation: 'strong' | 'weak';
-  placed_class: string;
-  run_epoch: number;
-}): Workload['placement'] {
-  const { machine_id, machine_name, driver, isolation, placed_class, run_epoch } = run;
-  return { machine_id, machine_name, driver, isolation, placed_class, run_epoch };
+function placementOf(run: Placed): Workload['placement'] {
+  const { machine_id, machine_name, driver, driver_as: as, isolation, isolation_tier } = run;
+  const { placed_class, run_epoch } = run;
+  const where = { machine_id, machine_name, driver, ...(as === null ? {} : { as }) };
+  return { ...where, isolation, isolation_tier, placed_class, run_epoch };
 }
 
 /** `over`: what of a quota a launch would exceed now, or null. */
@@ -153,14 +153,17 @@ export function planView(
   tenant_id: string,
   machines: MachineView[],
   over: Details | null,
+  creator_id = '',
+  catalog: Catalog = builtin_catalog,
 ): Omit<Plan, 'download' | 'make_room'> {
-  const decision = place(asked.spec, tenant_id, machines);
+  const decision = place(asked.spec, tenant_id, machines, creator_id, catalog);
   return {
     asked: shownSpec(asked.spec),
     defaults: asked.defaults,
-    chosen: decision.chosen,
-    host_sees: decision.chosen === null ? null : hostSees(decision.chosen.driver),
-    reason: reasonBody(decision.code, {}, asked.spec.name),
+    chosen: placedView(decision.chosen, tenant_id, machines),
+    shares_with: sharesWith(machines, decision.chosen),
+    host_sees: hostSeesIn(decision.chosen),
+    reason: reasonBody(decision.code, decision.details, asked.spec.name),
     refused: over === null ? null : reasonBody('quota_exceeded', over, asked.spec.name),
     machines_not_chosen: decision.refusals.map((refusal) => ({
       machine_name: refusal.machine_name,
@@ -169,7 +172,7 @@ export function planView(
       fix: fixOf(refusal.code, refusal.details),
     })),
     classes_not_chosen: asked.classes_not_chosen,
-    fallbacks: fallbackViews(asked.spec, tenant_id, machines),
+    fallbacks: fallbackViews(asked.spec, tenant_id, machines, creator_id, catalog),
   };
 }
 
@@ -191,7 +194,8 @@ export function eventView(row: EventRow, name: string): WorkloadEvent {
 
 function eventMessage(row: EventRow, details: Details, name: string): string {
   if (row.event === 'place') {
-    return `Placed on ${details.machine} by ${details.driver} as ${details.placed_class}.`;
+    const gpus = details.gpus ? ` with ${details.gpus}` : '';
+    return `Placed on ${details.machine} by ${details.driver} as ${details.placed_class}${gpus}.`;
   }
   if (row.event === 'ready') return 'It answered.';
   if (row.event === 'parked') return 'Nothing of it runs any more.';

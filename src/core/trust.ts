@@ -85,13 +85,30 @@ export function maySee(trust: TrustLevel, machine: { sharing: Sharing }): boolea
   return sharedWith(trust, machine.sharing);
 }
 
-/** What the machine's host can see of a workload, in one honest sentence. */
-export function hostSees(driver: DriverName): string {
-  if (driver === 'sim') return 'nothing runs here: sim only pretends';
-  return driverIsolation[driver] === 'weak'
-    ? `everything: files, memory, prompts and answers (${weakMeans})`
-    : 'its disk image, its memory and its console, from outside the virtual machine';
-}
+const no_wall = "keeps the workload from the host's data, not the host from the workload's";
+const outside = 'from outside the virtual machine, and the keys that were put into it';
 
-const weakMeans =
-  "a sandbox keeps the workload from the host's data, not the host from the workload's";
+/** What each way of running leaves open to whoever owns the machine. */
+const seen: Readonly<Record<DriverName, string>> = {
+  sim: 'nothing runs here: sim only pretends',
+  'linux-native':
+    `everything: its files, memory, variables, prompts and answers, as of any program of the ` +
+    `host (a sandbox ${no_wall})`,
+  'macos-native':
+    `everything: its files, memory, variables, prompts and answers, as of any program of the ` +
+    `host (a sandbox ${no_wall})`,
+  docker:
+    `everything: its files, memory, variables, prompts and answers, its processes and whom it ` +
+    `talks to (a container ${no_wall})`,
+  libvirt:
+    `its disk image, its memory and its console, ${outside}; the memory of a GPU that was passed ` +
+    'to it is hidden from usual tools, not from a determined owner',
+  'macos-vz': `its disk image, its memory and its screen, ${outside}`,
+  'macos-container': `its disk image, its memory, its variables and its output, ${outside}`,
+};
+
+/** What the machine's host can see of a workload, in one honest sentence. */
+export function hostSees(driver: DriverName, as?: DriverName | null): string {
+  const row = rowOf(driver, as);
+  return row === driver ? seen[driver] : `${seen[driver]} (as ${row}: ${seen[row]})`;
+}

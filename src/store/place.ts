@@ -85,6 +85,7 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
       set: { run_epoch },
       extra: {
         ...{ machine: machine_name, driver, placed_class, isolation, run_epoch },
+        ...gpusPlaced(devices),
         ...(as.taken === null ? {} : { fallback: as.taken.to, asked: as.taken.asked }),
       },
     },
@@ -105,6 +106,11 @@ export function devicesAsked(
 ): DevicesAsked | null {
   if (devices.length !== gpu_count) return null;
   return { machine_id, devices, sharer: share_device ? creator_id : null };
+}
+
+/** What the timeline says of them. */
+export function gpusPlaced({ devices }: DevicesAsked): { gpus?: string } {
+  return devices.length === 0 ? {} : { gpus: devices.join(', ') };
 }
 
 /** Every earlier run of this replica is to go, and says nothing of its workload any more. */
@@ -141,6 +147,10 @@ export async function hasRoom(sql: Sql, machine_id: string, asked: Amounts): Pro
   return fits('cpu_millis') && fits('memory_bytes') && fits('disk_bytes');
 }
 
+/** Of the run of workload `$1` on machine `$3`: its owner's own, or of somebody else. */
+const tier = `case when (select w.tenant_id from workloads w where w.id = $1)
+  = (select m.tenant_id from machines m where m.id = $3) then 'trusted' else 'untrusted' end`;
+
 export async function insertRun(
   sql: Sql,
   args: Pick<PlaceArgs, 'placement' | 'now'>,
@@ -151,8 +161,9 @@ export async function insertRun(
   const { runtime, weight_millis = 0 } = args.placement;
   await sql.run(
     `insert into runs (workload_id, replica, run_epoch, machine_id, driver, isolation,
-       placed_class, wanted, observed, created_at, driver_as, fallback, runtime, weight_millis)
-     values ($1, $10, $2, $3, $4, $5, $6, 'run', 'absent', $7, $8, $9, $11, $12)`,
+       placed_class, wanted, observed, created_at, driver_as, fallback, runtime, weight_millis,
+       isolation_tier)
+     values ($1, $10, $2, $3, $4, $5, $6, 'run', 'absent', $7, $8, $9, $11, $12, ${tier})`,
     [
       ...[workload_id, run_epoch, machine_id, driver, isolation, placed_class, args.now, as],
       taken === null ? '' : JSON.stringify(taken),

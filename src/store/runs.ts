@@ -2,7 +2,7 @@
  * Runs: attempts of a workload on a machine, as rows, and what a machine's desired state reads.
  */
 import { runName } from '../core/run.ts';
-import type { DriverName, Sharing } from '../core/trust.ts';
+import type { DriverName, IsolationTier, Sharing } from '../core/trust.ts';
 import { devicesOfMachine } from './device-holds.ts';
 import type { WorkloadRow } from './events.ts';
 import type { Query, Row, Sql } from './sql.ts';
@@ -16,6 +16,8 @@ export type RunRow = Row & {
   /** Of a made-up machine: whose row of the trust matrix the driver took (ADR-0057). */
   driver_as: DriverName | null;
   isolation: 'strong' | 'weak';
+  /** trusted: of the machine's owner; untrusted: of anybody else. */
+  isolation_tier: IsolationTier;
   placed_class: string;
   wanted: 'run' | 'park' | 'remove';
   observed: 'present' | 'absent' | 'unknown';
@@ -33,6 +35,10 @@ export type RunRow = Row & {
   fallback: string;
   /** Programs of it that were ended for lack of memory, as far as was noted. */
   oom_kills: number;
+  /** What its machine's guard does to it ("paused owner_active"); empty where it is left alone. */
+  guarded: string;
+  /** For how long it stood still in all, as its agent counted. */
+  paused_ms: number;
 };
 /** Marks that the desired state of each machine with a run of this workload has changed. */
 export async function bumpMachinesOf(sql: Sql, workload_id: string): Promise<void> {
@@ -50,6 +56,8 @@ export type DesiredRow = RunRow & {
   owner_tenant_id: string;
   sharing: Sharing;
   is_guest: number;
+  /** The slug of the workload's tenant. */
+  tenant: string;
   /** The GPUs that the run holds, by UUID, with commas between. */
   gpu_uuids: string;
 };
@@ -60,9 +68,11 @@ export const runsOfMachine: Query<{ machine_id: string }, DesiredRow[]> = async 
   const byRun = Map.groupBy(held, runName);
   const rows = await sql.all<DesiredRow>(
     `select r.*, w.name, w.spec, w.intent, w.tenant_id, m.tenant_id as owner_tenant_id, m.sharing,
+       t.slug as tenant,
        (select cast(count(*) as bigint) from machine_guests g
         where g.machine_id = m.id and g.tenant_id = w.tenant_id) as is_guest
      from runs r join workloads w on w.id = r.workload_id join machines m on m.id = r.machine_id
+       join tenants t on t.id = w.tenant_id
      where r.machine_id = $1 and r.removed_at is null
      order by r.workload_id, r.replica, r.run_epoch`,
     [args.machine_id],

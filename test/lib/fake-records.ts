@@ -30,6 +30,7 @@ const placement = {
   machine_name: 'box1',
   driver: 'linux-native',
   isolation: 'weak',
+  isolation_tier: 'trusted',
   placed_class: 'cpu-1c-2g',
 } as const;
 
@@ -52,6 +53,7 @@ export const plan: Plan = {
   classes_not_chosen: [{ gpu_class: 'cpu-8c-32g', why: 'larger than needed' }],
   fallbacks: [],
   make_room: null,
+  shares_with: [],
 };
 
 /** A running endpoint, but for what is given. */
@@ -62,7 +64,7 @@ export function workload(changes: Partial<Workload> = {}): Workload {
     model_params: {},
     ...no_extras,
     fallback_after: 0,
-    ...{ fallback_taken: null, make_room: null },
+    ...{ fallback_taken: null, make_room: null, gpus: [] },
     state: 'running',
     intent: 'running',
     park_cause: 'none',

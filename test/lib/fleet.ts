@@ -59,13 +59,13 @@ const until_ms = 2 * 3_600_000;
 
 export async function createFleet(
   texts: readonly SimMachineText[],
-  options: { use?: boolean } = {},
+  options: { use?: boolean; dev?: boolean } = {},
 ): Promise<Fleet> {
   const folder = mkdtempSync(join(tmpdir(), 'einsora-fleet-'));
   const machines = new Map<string, FleetMachine>();
   const byId = new Map<string, FleetMachine>();
   const backend = createRunBackend((machine_id) => byId.get(machine_id)?.driver);
-  const rig = await createRig({ backend, dev: true });
+  const rig = await createRig({ backend, dev: options.dev !== false });
   const { store, clock, random, ids } = rig;
   // The rig's own machine has no agent, and would be one more to wait for.
   const mine = { text: 'delete from machines where id = $1', params: [ids.machine_id] };

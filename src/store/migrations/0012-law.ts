@@ -99,6 +99,9 @@ alter table ledger add column weight_millis bigint not null default 0;
 -- of a made-up machine in dev mode: whose row of the trust matrix its run took (ADR-0057)
 alter table runs add column driver_as text;
 
+-- whether a run is of its machine's owner; before machines were shared, all were
+alter table runs add column isolation_tier text not null default 'trusted';
+
 -- to whom the owner of a machine opened an endpoint on it: single tenants, or the community; they
 -- may send prompts and nothing else (ADR-0058)
 create table endpoint_guests (
@@ -130,5 +133,9 @@ alter table holds add column taken text references taken_devices (id) constraint
     case when sharer = '' then workload_id || '.' || replica || '.' || run_epoch else sharer end)
 );
 create index holds_taken_by on holds (taken) where taken is not null;
+
+-- what the guard of its machine does to a run, and for how long it stood still (ADR-0061)
+alter table runs add column guarded text not null default '';
+alter table runs add column paused_ms bigint not null default 0;
 `,
 } as const;
