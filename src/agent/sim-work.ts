@@ -43,8 +43,8 @@ async function begin(
   spec: RunTarget,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  const { memory_bytes, cpu_millis } = spec;
-  const caps = { memory_bytes, cpu_millis, network: 'none' as const };
+  const { memory_bytes, cpu_millis, gpu_uuids = [] } = spec;
+  const caps = { memory_bytes, cpu_millis, gpu_uuids, network: 'none' as const };
   const spec_hash = digest(JSON.stringify({ ...spec, env: {} }));
   const made = { run, spec_hash, argv: ['sim'], env: {}, mounts: [], ports: portsOf(spec) };
   try {
@@ -95,7 +95,7 @@ function portsOf({ kind }: RunTarget): string[] {
 
 function workspaceOf(spec: RunTarget) {
   if (spec.kind === 'endpoint') return null;
-  const runtime = runtimeFor(spec.kind, spec.image_id, 'sim', null);
+  const runtime = spec.runtime ?? runtimeFor(spec.kind, spec.image_id, 'sim', null);
   const { uid = 0, gid = 0, workspace = null } = runtime ?? {};
   const target = workspace ?? '/workspace';
   return { target, uid, gid, disk_bytes: spec.disk_bytes };

@@ -56,4 +56,7 @@ export const gpuSchema = z
     driver_version: z.string().max(64).nullable(),
   })
   .openapi('Gpu');
+/** A GPU that a workload has, and which other workloads of its creator have it too. */
+export const heldGpuSchema = z.object({ uuid: z.string(), shared_with: z.array(z.string()) });
+export type HeldGpu = z.infer<typeof heldGpuSchema>;
 export type GpuRecord = z.infer<typeof gpuSchema>;

@@ -5,9 +5,10 @@
  * placed; of its holders only the asking tenant's workloads are named; machines without GPUs cost
  * no read.
  */
-import type { GpuRecord } from '../contract/gpus.ts';
+import type { GpuRecord, HeldGpu } from '../contract/gpus.ts';
 import type { DeviceView } from '../core/devices.ts';
-import { type HeldDevice, heldDevices } from '../store/device-holds.ts';
+import type { MachineView, Placement } from '../core/workload.ts';
+import { devicesOfWorkloads, type HeldDevice, heldDevices } from '../store/device-holds.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 
 export type DeviceFacts = Omit<DeviceView, 'held' | 'reserved' | 'holders'>;
@@ -26,6 +27,36 @@ export function deviceFacts(gpus: readonly GpuRecord[]): DeviceFacts[] {
       },
     ];
   });
+}
+
+/** What workloads have of GPUs, by their ids; who has none costs no read. */
+export async function heldGpus(
+  store: EinsoraStore,
+  rows: readonly { id: string; gpu_count: number; run_epoch: number }[],
+): Promise<Map<string, HeldGpu[]>> {
+  const workload_ids = rows.flatMap((row) => (row.gpu_count > 0 && row.run_epoch > 0 ? row.id : []));
+  const held = new Map<string, HeldGpu[]>();
+  if (workload_ids.length === 0) return held;
+  for (const { workload_id, device, other } of await store.read(devicesOfWorkloads, {
+    workload_ids,
+  })) {
+    const own = held.get(workload_id) ?? [];
+    held.set(workload_id, own);
+    let gpu = own.find(({ uuid }) => uuid === device);
+    if (gpu === undefined) {
+      gpu = { uuid: device, shared_with: [] };
+      own.push(gpu);
+    }
+    if (other !== null && !gpu.shared_with.includes(other)) gpu.shared_with.push(other);
+  }
+  return held;
+}
+
+/** Whose GPU it would share, of what placement chose. */
+export function sharesWith(machines: readonly MachineView[], chosen: Placement | null): string[] {
+  const machine = machines.find(({ id }) => id === chosen?.machine_id);
+  const devices = machine?.devices?.filter(({ uuid }) => chosen?.devices?.includes(uuid)) ?? [];
+  return [...new Set(devices.flatMap(({ holders }) => holders))];
 }
 
 export type DevicesBy = Map<string, HeldDevice[]>;

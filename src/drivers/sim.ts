@@ -53,6 +53,8 @@ type SimRun = {
   plan: SimPlan;
   /** What it found in its workspace; null for a run without one. */
   found?: 'it' | 'nothing' | null;
+  /** UUIDs of its GPUs, as made up as it is. */
+  gpu_uuids?: string[];
   /** Wall-clock milliseconds, so that they hold over a restart. */
   started_at: number;
   refused: number;
@@ -121,7 +123,11 @@ export function createSimDriver(options: SimOptions): Driver {
     async stats(run) {
       const found = alive(run);
       if (found === null) return no_stats;
-      return { ...no_stats, cpu_ms: clock.now() - found.started_at, memory_bytes: 2 ** 27 };
+      const gpus = (found.gpu_uuids ?? []).map((uuid) => ({
+        ...{ uuid, busy_percent: 50, memory_bytes: 2 ** 30 },
+      }));
+      const used = { cpu_ms: clock.now() - found.started_at, memory_bytes: 2 ** 27 };
+      return { ...no_stats, ...used, gpus: gpus.length === 0 ? null : gpus };
     },
     ...insideOf(awake, besideOf, clock),
     async erase(workload_id) {
@@ -190,11 +196,14 @@ async function start(
   if (start_ms > 0) await clock.sleep(start_ms * (1 + fraction(random) / 10), signal);
   const why = refusal(spec, plan, signal);
   if (why !== null) throw why;
-  const { run, spec_hash, ports } = spec;
+  const { run, spec_hash, ports, gpu_uuids = [] } = spec;
   const started_at = clock.now();
   const found = spec.workspace ? (runs.isKept(run.workload_id) ? 'it' : 'nothing') : null;
   if (found !== null) runs.keep(run.workload_id);
-  runs.set(name, { run, spec_hash, ports, plan, found, started_at, refused: 0, stopped: null });
+  runs.set(name, {
+    ...{ run, spec_hash, ports, plan, found, gpu_uuids, started_at },
+    ...{ refused: 0, stopped: null },
+  });
 }
 
 async function stop(
@@ -254,6 +263,8 @@ function observed(found: SimRun, now_ms: number): Observation {
 function outputOf(found: SimRun | undefined, now_ms: number): Buffer {
   if (found === undefined) return Buffer.alloc(0);
   const lines = [`sim: ${runName(found.run)} started\n`];
+  const { gpu_uuids = [] } = found;
+  if (gpu_uuids.length > 0) lines.push(`sim: has ${gpu_uuids.join(', ')}\n`);
   if (found.found) lines.push(`sim: found ${found.found} in its workspace\n`);
   if (found.plan.prints !== undefined) lines.push(`${found.plan.prints}\n`);
   const end = endOf(found, now_ms);

@@ -99,9 +99,13 @@ export const heldDevices: Query<{ ids: string[] }, HeldDevice[]> = async (sql, a
         args.ids,
       );
 
-export type DeviceOfWorkload = Row & RunKey & { device: string; sharer: string };
+export type DeviceOfWorkload = Row &
+  RunKey & { device: string; sharer: string; taken: string; other: string | null };
 
-/** Devices that workloads hold now, by run: for those who show them. */
+/**
+ * Devices that workloads hold now, by run, and who shares each: a row for each other workload that
+ * does, or one without any.
+ */
 export const devicesOfWorkloads: Query<{ workload_ids: string[] }, DeviceOfWorkload[]> = async (
   sql,
   args,
@@ -109,8 +113,12 @@ export const devicesOfWorkloads: Query<{ workload_ids: string[] }, DeviceOfWorkl
   args.workload_ids.length === 0
     ? []
     : sql.all<DeviceOfWorkload>(
-        `select workload_id, replica, run_epoch, device, sharer from holds
-         where taken is not null and workload_id ${sql.in(args.workload_ids, 1)}
-         order by workload_id, replica, run_epoch, device`,
+        `select h.workload_id, h.replica, h.run_epoch, h.device, h.sharer, h.taken,
+           w.name as other
+         from holds h
+           left join holds o on o.taken = h.taken and o.workload_id <> h.workload_id
+           left join workloads w on w.id = o.workload_id
+         where h.taken is not null and h.workload_id ${sql.in(args.workload_ids, 1)}
+         order by h.workload_id, h.replica, h.run_epoch, h.device, w.name`,
         args.workload_ids,
       );

@@ -8,6 +8,7 @@
  */
 import { statfsSync } from 'node:fs';
 import { arch, homedir, platform } from 'node:os';
+import type { GpuRecord } from '../../contract/gpus.ts';
 import type { DriverReport, Inventory } from '../../contract/machines.ts';
 import { formatBytes, formatMemory } from '../../core/format.ts';
 import type { Amounts } from '../../core/workload.ts';
@@ -74,11 +75,17 @@ export async function takeInventory(parts: InventoryParts): Promise<Inventory> {
     memory_bytes: capacity.memory_bytes,
     disk_free_bytes,
     offered,
-    accelerators: ['cpu'],
+    accelerators: acceleratorsOf(gpu.gpus),
     gpus: gpu.gpus,
     drivers: saidOnce(parts.probes.map(driverReport), docker),
     findings: [...amountFindings(capacity, offered, disk_free_bytes), ...gpu.findings, kvm, docker],
   };
+}
+
+/** What runs here may run on: a GPU counts where something can hand it to them. */
+export function acceleratorsOf(gpus: readonly GpuRecord[]): Inventory['accelerators'] {
+  const can = (gpu: GpuRecord) => gpu.vendor === 'nvidia' && gpu.usable_by.length > 0;
+  return gpus.some(can) ? ['cpu', 'nvidia'] : ['cpu'];
 }
 
 /** The machine's own findings: how much there is, what was narrowed, what is offered. */

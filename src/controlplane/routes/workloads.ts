@@ -44,7 +44,8 @@ function launchRoutes(app: Api, deps: ApiDeps): void {
     const claim = { ...spec, gpu_class: spec.gpu_class ?? '', tenant_id, creator_id: user_id };
     const over = await deps.store.read(foreseeRefusal, claim);
     const views = await deps.machines.forPlan(tenant_id);
-    const plan = planView(asked, tenant_id, views, over);
+    const catalog = await deps.catalogs.read();
+    const plan = planView(asked, tenant_id, views, over, user_id, catalog);
     const asker = { tenant_id, user_id, role };
     const make_room = offerView(await offerRoom(deps, spec, user_id, asker, views));
     const machine_id = plan.chosen?.machine_id ?? null;
