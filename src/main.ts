@@ -190,6 +190,11 @@ function addWorkloads(program: Command, go: Go): void {
   one('logs', 'what its current run printed')
     .option('-f, --follow', 'stay for what follows')
     .option('--tail <lines>', 'only the last lines', parseCountOrZero)
+    .option(
+      '--replica <number>',
+      'of an endpoint with several: which one, from 0',
+      parseCountOrZero,
+    )
     .action(
       go(async (context, name: string, options) =>
         (await import('./cli/logs.ts')).logs(context, name, options),

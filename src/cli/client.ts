@@ -70,8 +70,11 @@ export function openClient(context: Context) {
     remove: (workload: string) => call<Workload>('DELETE', of(workload)),
     events: (workload: string, cursor: string | null) =>
       call<Page<WorkloadEvent>>('GET', withQuery(of(workload, '/events'), { cursor })),
-    logs: (workload: string, offset: number) =>
-      call<LogChunk>('GET', `${of(workload, '/logs')}?offset=${offset}`),
+    logs: (workload: string, offset: number, replica?: number) =>
+      call<LogChunk>(
+        'GET',
+        `${of(workload, '/logs')}?offset=${offset}${replica === undefined ? '' : `&replica=${replica}`}`,
+      ),
     createKey: (workload: string, expires_in_ms: number | null) =>
       call<NewKey>('POST', of(workload, '/keys'), {
         body: expires_in_ms === null ? {} : { expires_in_ms },

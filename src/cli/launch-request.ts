@@ -15,9 +15,14 @@ import { usageError } from './cli-error.ts';
 export type RequestOptions = {
   name?: string;
   class?: string;
+  /** The same, by its longer name. */
+  gpuClass?: string;
+  gpus?: number;
+  shareGpu?: boolean;
   accelerator?: 'cpu' | 'nvidia' | 'apple';
   contextLength?: number;
   parallel?: number;
+  replicas?: number;
   image?: string;
   /** `NAME=value` or `NAME=secret:stored-name`. */
   env?: string[];
@@ -58,8 +63,11 @@ export function launchRequest(
       name: options.name,
       model: model === undefined ? undefined : modelSource(cwd, model),
       model_params: Object.keys(model_params).length === 0 ? undefined : model_params,
+      replicas: options.replicas,
       accelerator: options.accelerator,
-      gpu_class: options.class,
+      gpu_class: classOf(options),
+      gpu_count: options.gpus,
+      share_device: options.shareGpu,
       image_id: options.image,
       command: command.length === 0 ? undefined : command,
       env: Object.keys(env).length === 0 ? undefined : env,
@@ -72,6 +80,11 @@ export function launchRequest(
       ...fallbackAsk(cwd, options),
     }),
   };
+}
+
+function classOf({ class: name, gpuClass }: RequestOptions): string | undefined {
+  if (name === undefined || gpuClass === undefined || name === gpuClass) return name ?? gpuClass;
+  throw usageError('--class and --gpu-class name two classes: give one');
 }
 
 function fallbackAsk(cwd: string, options: RequestOptions) {

@@ -13,7 +13,16 @@ import type { Context } from './io.ts';
 import { printJson, printJsonLine, say } from './output.ts';
 import { onWorkload } from './workload-name.ts';
 
-export type LogsOptions = { follow?: boolean; tail?: number; json?: boolean };
+export type LogsOptions = {
+  follow?: boolean;
+  tail?: number;
+  /** Of an endpoint with several: which one. */
+  replica?: number;
+  json?: boolean;
+};
+
+/** Reads what one run printed, from an offset on. */
+type Read = (offset: number) => Promise<LogChunk>;
 
 const poll_ms = 500;
 const line_guess_bytes = 200;
@@ -21,11 +30,15 @@ const window_limit_bytes = 16 * 1024 * 1024;
 
 export async function logs(context: Context, name: string, options: LogsOptions): Promise<number> {
   const client = openClient(context);
-  const { tail } = options;
+  const { tail, replica } = options;
+  const read: Read = (offset) => client.logs(name, offset, replica);
   const first = await onWorkload(client, name, () =>
-    tail === undefined ? readOn(client, name, 0) : readTail(client, name, tail),
+    tail === undefined ? readOn(read, 0) : readTail(read, tail),
   );
-  if (options.follow) return follow(context, client, name, first, options.json === true);
+  if (options.follow) {
+    const over = () => isOver(client, name);
+    return follow(context, { read, over }, first, options.json === true);
+  }
   if (options.json) {
     const { text, run_epoch, end } = first;
     printJson(context, { workload: name, run_epoch, end, text });
@@ -37,21 +50,21 @@ export async function logs(context: Context, name: string, options: LogsOptions)
 }
 
 /** From an offset to what is the end right now. */
-async function readOn(client: Client, name: string, offset: number): Promise<LogChunk> {
-  let all = await client.logs(name, offset);
+async function readOn(read: Read, offset: number): Promise<LogChunk> {
+  let all = await read(offset);
   for (;;) {
-    const more = await client.logs(name, all.next_offset);
+    const more = await read(all.next_offset);
     if (more.run_epoch !== all.run_epoch || more.text === '') return { ...all, end: more.end };
     all = { ...more, text: all.text + more.text };
   }
 }
 
 /** The last lines: a window from the end, widened until it holds enough of them. */
-async function readTail(client: Client, name: string, lines: number): Promise<LogChunk> {
-  if (lines === 0) return { ...(await readOn(client, name, -1)), text: '' };
+async function readTail(read: Read, lines: number): Promise<LogChunk> {
+  if (lines === 0) return { ...(await readOn(read, -1)), text: '' };
   for (let window = 4096 + lines * line_guess_bytes; ; window *= 4) {
     const size = Math.min(window, window_limit_bytes);
-    const chunk = await readOn(client, name, -size);
+    const chunk = await readOn(read, -size);
     const starts_inside = chunk.next_offset > size;
     const whole = starts_inside ? chunk.text.slice(chunk.text.indexOf('\n') + 1) : chunk.text;
     const split = whole.split('\n');
@@ -64,8 +77,7 @@ async function readTail(client: Client, name: string, lines: number): Promise<Lo
 
 async function follow(
   context: Context,
-  client: Client,
-  name: string,
+  { read, over }: { read: Read; over: () => Promise<boolean> },
   first: LogChunk,
   json: boolean,
 ): Promise<number> {
@@ -75,15 +87,15 @@ async function follow(
     for (;;) {
       if (chunk.text !== '' && json) printJsonLine(context, chunk);
       else write(context, chunk.text);
-      if (chunk.end && (await isOver(client, name))) return exitCode('ok');
+      if (chunk.end && (await over())) return exitCode('ok');
       if (chunk.text === '') await context.io.clock.sleep(poll_ms, interrupt.signal);
       if (interrupt.signal.aborted) return exitCode('interrupted');
-      const next: LogChunk = await client.logs(name, chunk.next_offset);
+      const next: LogChunk = await read(chunk.next_offset);
       if (next.run_epoch === chunk.run_epoch) {
         chunk = next;
       } else {
         say(context, `· run ${next.run_epoch} begins`);
-        chunk = await client.logs(name, 0);
+        chunk = await read(0);
       }
     }
   } finally {

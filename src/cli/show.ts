@@ -7,9 +7,11 @@ import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import { idleText, keysText, variablesText } from './extras-view.ts';
 import { classText, fallbackText, roomText, takenText } from './fallback-view.ts';
+import { gpusAsked, gpusHeld } from './gpu-view.ts';
 import type { Context } from './io.ts';
 import { pairLines, printData, printJson } from './output.ts';
 import { reclaimNote } from './reclaim-view.ts';
+import { replicaLines, replicasText } from './replica-view.ts';
 import { stageText } from './stage-view.ts';
 import { countdownText, lastUseText, useLine } from './use-view.ts';
 import { onWorkload, stateText, whereText } from './workload-name.ts';
@@ -48,6 +50,7 @@ function showLines(workload: Workload, now: number): string[] {
     ['fallback', fallbackText(workload)],
     ['make room', roomText(workload.make_room)],
     ['accelerator', workload.accelerator],
+    ['gpus', gpusHeld(workload) ?? gpusAsked(workload)],
     ['size', sizeText(workload)],
     ['variables', variablesText(workload.env)],
     ['ssh key', keysText(workload.ssh_public_key)],
@@ -56,6 +59,7 @@ function showLines(workload: Workload, now: number): string[] {
     ['idle stop', idleStopText(workload)],
     ['region', workload.region],
     ['where', whereText(workload)],
+    ['replicas', replicasText(workload)],
     ['run', textOrNull(workload.placement?.run_epoch)],
     ['tier', workload.placement?.isolation_tier ?? null],
     ['host sees', workload.host_sees],
@@ -63,7 +67,9 @@ function showLines(workload: Workload, now: number): string[] {
     ['created', `${formatAgo(now - workload.created_at)} by ${workload.created_by}`],
   ]);
   const stages = workload.stages.map((stage) => `  ${stageText(stage)}`);
-  return stages.length === 0 ? lines : [...lines, 'stages', ...stages];
+  const told = stages.length === 0 ? lines : [...lines, 'stages', ...stages];
+  const replicas = replicaLines(workload);
+  return replicas.length === 0 ? told : [...told, 'each replica', ...replicas];
 }
 
 /** `after 2h 0m of nothing, in 1h 52m`. */

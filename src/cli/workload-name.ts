@@ -6,6 +6,7 @@ import { formatAgo } from '../core/format.ts';
 import { isSettled } from '../core/states.ts';
 import { CliError } from './cli-error.ts';
 import type { Client } from './client.ts';
+import { replicasText } from './replica-view.ts';
 import { nearNames } from './suggest.ts';
 
 /** Does `work`; where there is no such workload, the failure says which names are near. */
@@ -29,16 +30,21 @@ export async function onWorkload<T>(
 /** The state in a word or two, honest about what has not been heard of. */
 export function stateText(workload: Workload, now: number): string {
   const { state, park_cause, queue_place, intent } = workload;
-  let text: string = state;
+  const ready = replicasText(workload);
+  let text: string = state === 'running' && ready !== null ? `running, ${ready}` : state;
   if (state === 'queued' && queue_place !== null) text = `queued, place ${queue_place}`;
   if (state === 'stopped' && park_cause !== 'none' && park_cause !== 'user') {
     text = `stopped (${park_cause})`;
   }
   if (state === 'stopping' && intent === 'running') {
-    text = park_cause === 'idle' ? 'stopping (idle)' : 'stopping, then starts';
+    const by_policy = park_cause === 'idle' || park_cause === 'preempted';
+    text = by_policy ? `stopping (${park_cause})` : 'stopping, then starts';
   }
   if (workload.heard_of || (isSettled(state) && state !== 'running')) return text;
   const since = workload.last_heard_at;
+  if (state === 'stopping' && workload.placement !== null) {
+    text = `will stop when ${workload.placement.machine_name} is back`;
+  }
   return since === null
     ? `${text}, never heard of`
     : `${text}, last heard of ${formatAgo(now - since)}`;

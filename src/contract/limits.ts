@@ -114,6 +114,7 @@ export const limits = {
   wake_hold_ms: 60_000,
   wakes_held: 256,
   run_attempts: 3,
+  replicas: 16,
   stage_silence_ms: 120_000,
   request_headers_ms: 15_000,
   request_body_ms: 30_000,

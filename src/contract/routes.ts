@@ -7,6 +7,7 @@ import { accessRoutes } from './routes/access.ts';
 import { accountRoutes } from './routes/accounts.ts';
 import { activityRoutes } from './routes/activity.ts';
 import { endpointSharingRoutes } from './routes/endpoint-sharing.ts';
+import { catalogRoutes } from './routes/catalog.ts';
 import { eventRoutes } from './routes/events.ts';
 import { exportRoutes } from './routes/export.ts';
 import { fallbackRoutes } from './routes/fallback.ts';
@@ -16,6 +17,7 @@ import { machineRoutes } from './routes/machines.ts';
 import { modelRoutes } from './routes/models.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { reclaimRoutes } from './routes/reclaim.ts';
+import { replicaRoutes } from './routes/replicas.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { sshRoutes } from './routes/ssh.ts';
 import { statsRoutes } from './routes/stats.ts';
@@ -33,6 +35,7 @@ export const routes = {
   ...workloadRoutes,
   ...statsRoutes,
   ...fallbackRoutes,
+  ...replicaRoutes,
   ...accessRoutes,
   ...sshRoutes,
   ...fileRoutes,
@@ -40,6 +43,7 @@ export const routes = {
   ...keyRoutes,
   ...endpointSharingRoutes,
   ...machineRoutes,
+  ...catalogRoutes,
   ...reclaimRoutes,
   ...modelRoutes,
   ...secretRoutes,

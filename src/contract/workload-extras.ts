@@ -8,6 +8,7 @@
 import { z } from '@hono/zod-openapi';
 import { fallbackExtras, shownFallback } from './fallback.ts';
 import { limits } from './limits.ts';
+import { replicaCount } from './replicas.ts';
 import { secretNameSchema } from './secrets.ts';
 
 const variableName = z
@@ -48,6 +49,9 @@ export const launchExtras = {
   idle_policy: idlePolicySchema
     .optional()
     .openapi({ description: 'Stop it when nothing happened in it for so long; null: never.' }),
+  replicas: replicaCount.optional().openapi({
+    description: 'Of an endpoint: how many runs of it are to answer at once.',
+  }),
   cpu_millis: z.int().min(1).max(1_000_000).optional(),
   memory_bytes: z
     .int()
@@ -74,4 +78,5 @@ export const shownExtras = {
   env: z.record(z.string(), z.union([z.literal(shown_value), z.object({ secret: z.string() })])),
   ssh_public_key: z.string().nullable(),
   idle_policy: z.object({ after_ms: z.number() }).nullable(),
+  replicas: z.number(),
 };

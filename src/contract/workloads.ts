@@ -8,6 +8,7 @@ import { kinds } from '../core/workload.ts';
 import { takenSchema } from './fallback.ts';
 import { heldGpuSchema } from './gpus.ts';
 import { limits } from './limits.ts';
+import { replicaSchema } from './replicas.ts';
 import { roomOfferSchema } from './make-room.ts';
 import { workloadReclaimSchema } from './reclaim.ts';
 import { workloadUseSchema } from './stats.ts';
@@ -180,6 +181,10 @@ export const workloadSchema = z
     heard_of: z.boolean(),
     last_heard_at: z.number().nullable(),
     stages: z.array(stageSchema),
+    /** How many of its replicas answer. */
+    replicas_ready: z.number(),
+    /** How each stands, of an endpoint that has several; else empty. */
+    replica_states: z.array(replicaSchema),
     restarts: z.number(),
     created_at: z.number(),
     created_by: z.string(),

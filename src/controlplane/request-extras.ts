@@ -8,27 +8,31 @@ import { EinsoraError } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
 import { shown_value } from '../contract/workload-extras.ts';
 import type { Launch, ShownSpec } from '../contract/workloads.ts';
-import { defaultAmounts } from '../core/catalog.ts';
-import { defaultImage, findImage, isImageReference } from '../core/images.ts';
+import { builtin_catalog, type Catalog, defaultAmounts } from '../core/catalog.ts';
+import { defaultImage, findImage, type ImageSet, isImageReference } from '../core/images.ts';
 import { parseAuthorizedKeys } from '../core/ssh-key.ts';
 import type { EnvValue, Kind, WorkloadSpec } from '../core/workload.ts';
 
 type Extras = Pick<
   WorkloadSpec,
-  'image_id' | 'command' | 'env' | 'ssh_public_key' | 'idle_policy' | 'disk_bytes'
+  'image_id' | 'command' | 'env' | 'ssh_public_key' | 'idle_policy' | 'disk_bytes' | 'replicas'
 >;
 
 /** Which kinds can use what: an engine has its own command and variables, and no disk. */
-const usable: Readonly<Record<'command' | 'env' | 'ssh_public_key' | 'disk_bytes', Kind[]>> = {
+const usable: Readonly<
+  Record<'command' | 'env' | 'ssh_public_key' | 'disk_bytes' | 'replicas', Kind[]>
+> = {
   command: ['instance'],
   env: ['notebook', 'instance'],
   ssh_public_key: ['notebook', 'instance', 'vm'],
   disk_bytes: ['notebook', 'instance', 'vm'],
+  replicas: ['endpoint'],
 };
 
-export function extrasOf(asked: Launch): Extras {
+export function extrasOf(asked: Launch, catalog: Catalog = builtin_catalog): Extras {
   const { kind, command = [], env = {}, ssh_public_key = null, idle_policy = null } = asked;
-  for (const name of ['command', 'env', 'ssh_public_key', 'disk_bytes'] as const) {
+  const optional = ['command', 'env', 'ssh_public_key', 'disk_bytes', 'replicas'] as const;
+  for (const name of optional) {
     if (asked[name] !== undefined && !usable[name].includes(kind)) {
       throw new EinsoraError('bad_request', { problem: `${name}: ${aKind(kind)} takes none` });
     }
@@ -36,15 +40,16 @@ export function extrasOf(asked: Launch): Extras {
   checkEnv(env);
   if (ssh_public_key !== null) checkKeys(ssh_public_key);
   return {
-    image_id: imageOf(kind, asked.image_id),
+    image_id: imageOf(kind, asked.image_id, catalog.images),
     ...{ command, env, ssh_public_key, idle_policy },
     disk_bytes: asked.disk_bytes ?? defaultAmounts(kind).disk_bytes,
+    replicas: asked.replicas ?? 1,
   };
 }
 
-function imageOf(kind: Kind, asked: string | undefined): string | null {
+function imageOf(kind: Kind, asked: string | undefined, images: ImageSet): string | null {
   if (asked === undefined) return defaultImage(kind);
-  const entry = findImage(asked);
+  const entry = findImage(asked, images);
   if (entry?.kinds.includes(kind)) return asked;
   if (entry !== null) {
     const kinds = entry.kinds.map((one) => `${one}s`).join(' and ');

@@ -29,6 +29,7 @@ import { heldGpus, sharesWith } from './device-views.ts';
 import { fallbackViews, takenView } from './fallback-views.ts';
 import type { QueueView } from './queue-view.ts';
 import { workloadReclaim } from './reclaim-view.ts';
+import { replicaRows, replicaViews, standingRun } from './replica-views.ts';
 import { shownSpec } from './request-extras.ts';
 import type { SpecResult } from './request-spec.ts';
 import { hostSeesIn, placedView } from './trust-views.ts';
@@ -59,12 +60,10 @@ export async function workloadViews(
   const users = await namesOf(deps, rows, asker);
   const gpus = await heldGpus(deps.store, rows);
   const at = await instantFor(deps, runs);
+  const replicas = await replicaRows(deps, rows);
   const views: Workload[] = [];
   for (const row of rows) {
-    // A row that is answered again (Idempotency-Key) is shown with the run that it had then.
-    const run = runs.find(
-      (entry) => entry.workload_id === row.id && entry.run_epoch === row.run_epoch,
-    );
+    const run = standingRun(row, runs, deps.presence);
     const waits = row.state === 'queued' || row.state === 'pending';
     const told = row.state === 'queued' ? deps.queue.reason(row.id) : null;
     views.push({
@@ -89,6 +88,7 @@ export async function workloadViews(
       last_heard_at: run === undefined ? null : deps.presence.lastHeardAt(run.machine_id),
       // While it waits again, what its last run went through is history, not progress.
       stages: run === undefined || waits ? [] : deps.presence.stages(run),
+      ...replicaViews(deps, row, replicas.get(row.id) ?? [], runs),
       restarts: Math.max(0, row.attempts),
       created_at: row.created_at,
       created_by: users.get(row.creator_id) ?? row.creator_id,

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { reportRun, runsOf, type Story, take } from '../../test/lib/store-model.ts';
 import { onEveryStore } from '../../test/lib/store-tests.ts';
-import { findTargetNamed, listAnswering } from './keys.ts';
+import { findTargetsNamed, listAnswering } from './keys.ts';
 import { findRunKey } from './run-keys.ts';
 
 onEveryStore('run keys', (inStory) => {
@@ -81,10 +81,11 @@ onEveryStore('run keys', (inStory) => {
       const [row] = await listed();
       assert.ok(row);
       const named = (of: string, name: string) =>
-        story.store.read(findTargetNamed, { tenant_id: of, name });
-      assert.equal((await named(tenant_id, row.name))?.workload_id, row.workload_id);
-      assert.equal(await named('other', row.name), undefined);
-      assert.equal(await named(tenant_id, 'nothing'), undefined);
+        story.store.read(findTargetsNamed, { tenant_id: of, name });
+      const [own] = await named(tenant_id, row.name);
+      assert.equal(own?.workload_id, row.workload_id);
+      assert.deepEqual(await named('other', row.name), []);
+      assert.deepEqual(await named(tenant_id, 'nothing'), []);
       const others = await story.store.read(listAnswering, { tenant_id: 'other', limit: 10 });
       assert.deepEqual(others, []);
     },

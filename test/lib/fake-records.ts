@@ -75,6 +75,7 @@ export function workload(changes: Partial<Workload> = {}): Workload {
     heard_of: true,
     last_heard_at: now_ms - 1000,
     stages: [],
+    ...{ replicas_ready: 1, replica_states: [] },
     restarts: 0,
     created_at: now_ms - 3600_000,
     created_by: 'owner',

@@ -59,6 +59,13 @@ async function machineOf(world: World, { place }: Owner): Promise<string> {
   return name;
 }
 
+/** Something done to a machine of the owner's, which is shared with nobody and runs nothing. */
+const machine = (more: Omit<Asked, 'path' | 'object'> = {}) =>
+  within(async (world, owner) => {
+    const name = await machineOf(world, owner);
+    return { path: { machine: name }, object: name, ...more };
+  });
+
 const modelFile = within(async (world, owner) => {
   const { token } = owner.place.people.member;
   const body = { model: 'smollm2-135m', machine: await machineOf(world, owner) };
@@ -96,6 +103,7 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
   readStats: workload(),
   setIdlePolicy: workload({ body: { idle_policy: { after_ms: 3600_000 } } }),
   setFallback: workload({ body: { fallback: [] } }),
+  scaleEndpoint: workload({ body: { replicas: 2 } }),
   makeRoom: workload(),
   followEvents: plain(),
   createKey: workload({ body: {} }),
@@ -106,6 +114,20 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
     const path = `/v1/workloads/${id}/keys`;
     const { body } = await ask(world.rig, 'POST', path, { token, body: {} });
     return { path: { workload: id, key_id: String(body.id) }, object: id };
+  }),
+  showEndpointSharing: workload(),
+  shareEndpoint: workload({ body: {} }),
+  listOpenModels: plain(),
+  createModelKey: within(async (world, owner) => {
+    const id = await launched(world, owner);
+    return { body: { model: id }, object: id };
+  }),
+  listModelKeys: plain(),
+  revokeModelKey: within(async (world, owner) => {
+    const model = await launched(world, owner);
+    const { token } = owner.place.people.member;
+    const { body } = await ask(world.rig, 'POST', '/v1/model-keys', { token, body: { model } });
+    return { path: { key_id: String(body.id) }, object: String(body.id) };
   }),
   exportWorkload: workload(),
   listModelFiles: plain(),
@@ -121,6 +143,36 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
     world.rig.apiDeps.lookAnew = async () => true; // nobody looks here
     const machine = await machineOf(world, owner);
     return { path: { machine }, object: machine };
+  }),
+  shareMachine: machine({ body: { sharing: 'community' } }),
+  giveMachine: within(async (world, owner) => {
+    const name = await machineOf(world, owner);
+    const to = owner.place === world.home ? world.away.slug : world.home.slug;
+    return { path: { machine: name }, body: { to }, object: name };
+  }),
+  drainMachine: machine({ body: {} }),
+  undrainMachine: within(async (world, owner) => {
+    const name = await machineOf(world, owner);
+    await world.write('update machines set drained_at = 1 where name = $1', [name]);
+    return { path: { machine: name }, object: name };
+  }),
+  renameMachine: within(async (world, owner) => {
+    const name = await machineOf(world, owner);
+    return { path: { machine: name }, body: { name: world.fresh() }, object: name };
+  }),
+  limitMachine: machine({ body: { cpu_millis: 1000 } }),
+  fenceMachine: within(async (world, owner) => {
+    const name = await machineOf(world, owner);
+    const body = { powered_off: true, confirm: name };
+    return { path: { machine: name }, body, object: name };
+  }),
+  removeMachine: machine(),
+  reclaimMachine: machine({ body: {} }),
+  releaseMachine: within(async (world, owner) => {
+    const name = await machineOf(world, owner);
+    const { token } = owner.place.people.member;
+    await ask(world.rig, 'POST', `/v1/machines/${name}/reclaim`, { token, body: {} });
+    return { path: { machine: name }, object: name };
   }),
   showCatalog: plain(),
 };

@@ -2,7 +2,7 @@
  * The commands about endpoints that are open to others, and about keys of models.
  */
 import type { Command } from 'commander';
-import { parseDuration } from '../parse.ts';
+import { parseCount, parseDuration } from '../parse.ts';
 import { type Go, json_text } from './go.ts';
 
 const collect = (one: string, before: string[] = []): string[] => [...before, one];
@@ -10,7 +10,18 @@ const collect = (one: string, before: string[] = []): string[] => [...before, on
 export function addEndpoint(program: Command, go: Go): void {
   const group = program
     .command('endpoint')
-    .description('let others send prompts to an endpoint of yours, and nothing else');
+    .description('endpoints: how many replicas, and who else may send prompts to one');
+  group
+    .command('scale')
+    .description('how many replicas of an endpoint are to answer at once; fewer end from the last')
+    .argument('<workload>', 'name or id of your endpoint')
+    .argument('<replicas>', 'from 1 to 16', parseCount)
+    .option('--json', json_text)
+    .action(
+      go(async (context, name: string, replicas: number, options) =>
+        (await import('../scale.ts')).scale(context, name, replicas, options),
+      ),
+    );
   group
     .command('share')
     .description('open it to tenants that its machine is shared with; alone: say to whom it is')

@@ -42,6 +42,11 @@ function addEndpoint(group: Command, go: Go): void {
     .option('--image <image>', 'the engine to run it, from the catalog; else the one that suits it')
     .option('--context-length <tokens>', 'context of each request, in tokens', parseCount)
     .option('--parallel <count>', 'requests answered at the same time', parseCount)
+    .option(
+      '--replicas <count>',
+      'how many runs of it are to answer, on different machines where there are',
+      parseCount,
+    )
     .action(
       go(async (context, model: string, options) =>
         (await import('../launch.ts')).launch(context, 'endpoint', { model }, options),
@@ -58,6 +63,9 @@ function sized(group: Command, kind: string, what: string): Command {
     .option('--cpu <cores>', 'at least so many cores', parseAmount)
     .option('--memory <size>', 'at least so much memory, such as 4GiB', parseSize)
     .addOption(new Option('--accelerator <kind>', 'what it must run on').choices(accelerators))
+    .option('--gpu-class <class>', 'the same as --class')
+    .option('--gpus <count>', 'so many GPUs of one machine; on nvidia one where left out', parseCount)
+    .option('--share-gpu', 'let other workloads of yours that say so too use its GPU')
     .option('--machine <name>', 'the only machine that it may run on')
     .option('--fallback <step>', fallback_text, collect)
     .option('--fallback-after <time>', 'wait so long before that; else 10m', parseDuration)

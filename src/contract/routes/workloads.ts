@@ -3,6 +3,7 @@
  */
 import { z } from '@hono/zod-openapi';
 import { defineRoute } from '../auth.ts';
+import { limits } from '../limits.ts';
 import {
   body,
   failures,
@@ -81,6 +82,9 @@ export const workloadRoutes = {
       query: z.object({
         offset: z.coerce.number().int().optional().openapi({
           description: 'Byte to read from; negative counts from the end.',
+        }),
+        replica: z.coerce.number().int().min(0).max(limits.replicas).optional().openapi({
+          description: 'Of an endpoint with several: which one; else the first that has a run.',
         }),
       }),
     },

@@ -41,7 +41,9 @@ function launchRoutes(app: Api, deps: ApiDeps): void {
     const asked = await completeLaunch(deps, tenant_id, c.req.valid('json'));
     const { spec, remote } = asked;
     await checkSecrets(deps, tenant_id, spec);
-    const claim = { ...spec, gpu_class: spec.gpu_class ?? '', tenant_id, creator_id: user_id };
+    const gpu_class = spec.gpu_class ?? '';
+    const own = { tenant_id, creator_id: user_id, claims: spec.replicas };
+    const claim = { ...spec, gpu_class, ...own };
     const over = await deps.store.read(foreseeRefusal, claim);
     const views = await deps.machines.forPlan(tenant_id);
     const catalog = await deps.catalogs.read();
@@ -151,7 +153,9 @@ function readRoutes(app: Api, deps: ApiDeps): void {
 
   app.openapi(routes.readLogs, async (c) => {
     const row = await found(deps, c);
-    const [run] = await deps.store.read(currentRuns, { workload_ids: [row.id] });
+    const { replica } = c.req.valid('query');
+    const runs = await deps.store.read(currentRuns, { workload_ids: [row.id] });
+    const run = replica === undefined ? runs[0] : runs.find((one) => one.replica === replica);
     if (run === undefined) {
       return c.json({ text: '', next_offset: 0, end: false, run_epoch: row.run_epoch }, 200);
     }
@@ -163,7 +167,7 @@ function readRoutes(app: Api, deps: ApiDeps): void {
 
 type Refused = Extract<LaunchResult | ChangeResult, { ok: false }>;
 
-function refused(result: Refused, name: string): EinsoraError {
+export function refused(result: Refused, name: string): EinsoraError {
   if (result.code === 'quota_exceeded') return new EinsoraError(result.code, result.details);
   const what = result.code === 'not_found' ? `workload ${name}` : name;
   return new EinsoraError(result.code, { what, name });
@@ -193,7 +197,7 @@ export function unwrap<Result>(done: Idempotent<Result>): Result {
   return done.result;
 }
 
-function changeArgs(deps: ApiDeps, c: Context<ApiEnv>): ChangeArgs {
+export function changeArgs(deps: ApiDeps, c: Context<ApiEnv>): ChangeArgs {
   const { tenant_id, user_name } = c.get('principal');
   return {
     tenant_id,
