@@ -52,6 +52,7 @@ export function nounOfArgument(path: string, argument: string): string | null {
 export function nounOfOption(option: string): string | null {
   const nouns: Record<string, string> = {
     class: 'classes',
+    gpuClass: 'classes',
     image: 'images',
     machine: 'machines',
     tenant: 'tenants',

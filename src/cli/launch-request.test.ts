@@ -52,3 +52,13 @@ test('what is malformed is refused without repeating it', () => {
     );
   }
 });
+
+test('GPUs are asked for by class, by number, and to be shared', () => {
+  assert.deepEqual(sent({ class: 'l40s-48gb', gpus: 2 }), {
+    ...{ kind: 'instance', gpu_class: 'l40s-48gb', gpu_count: 2 },
+  });
+  assert.deepEqual(sent({ gpuClass: 'l40s-48gb', shareGpu: true }), {
+    ...{ kind: 'instance', gpu_class: 'l40s-48gb', share_device: true },
+  });
+  assert.throws(() => sent({ class: 'a', gpuClass: 'b' }), CliError);
+});

@@ -57,3 +57,15 @@ test('a plan says how much is fetched, and whether there is room for it', () => 
   );
   assert.equal(line({ is_here: true }), 'To fetch: nothing, the machine has it');
 });
+
+test('a plan says which GPUs it asks for, which it would get, and with whom it shares', () => {
+  const asked = {
+    ...plan.asked,
+    ...{ gpu_count: 1, gpu_memory_bytes: 40 * 2 ** 30, gpu_model: 'l40s', share_device: true },
+  };
+  const chosen = plan.chosen && { ...plan.chosen, devices: ['GPU-1'] };
+  const lines = planLines({ ...plan, asked, chosen, shares_with: ['chat'] });
+  const shared = 'shared with workloads of yours that say so too';
+  assert.ok(lines.includes(`  gpus         1, l40s with 40 GiB or more, ${shared}`));
+  assert.ok(lines.includes('  gpus       GPU-1 (shared with chat)'));
+});

@@ -6,6 +6,7 @@ import type { Plan } from '../contract/workloads.ts';
 import { formatBytes, formatMemory } from '../core/format.ts';
 import { idleText, keysText, variablesText } from './extras-view.ts';
 import { fallbackHeading, fallbackRows, fallbackText, roomText } from './fallback-view.ts';
+import { gpusAsked, gpusChosen } from './gpu-view.ts';
 import { alignColumns, oneLine } from './output.ts';
 
 /** The whole plan. Pure: the caller prints it. */
@@ -33,6 +34,7 @@ function askedLines(plan: Plan): string[] {
     ['parallel', 'model_params.parallel', numberOrNull(parallel)],
     ['accelerator', 'accelerator', asked.accelerator ?? 'any'],
     ['class', 'gpu_class', asked.gpu_class ?? 'the smallest that fits'],
+    ['gpus', 'gpu_count', gpusAsked(asked)],
     ['region', 'region', asked.region],
     ['cpu', 'cpu_millis', `${asked.cpu_millis / 1000}`],
     ['memory', 'memory_bytes', formatMemory(asked.memory_bytes)],
@@ -69,9 +71,11 @@ function chosenLines(plan: Plan): string[] {
       ...indent(alignColumns([['why', why], ...fix])),
     ];
   }
+  const gpus = gpusChosen(plan);
   const rows = [
     ['machine', oneLine(chosen.machine_name)],
     ['class', oneLine(chosen.placed_class)],
+    ...(gpus === null ? [] : [['gpus', gpus]]),
     ['driver', oneLine(chosen.driver)],
     ['isolation', chosen.isolation],
     ['tier', chosen.isolation_tier],

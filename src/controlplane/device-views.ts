@@ -34,7 +34,9 @@ export async function heldGpus(
   store: EinsoraStore,
   rows: readonly { id: string; gpu_count: number; run_epoch: number }[],
 ): Promise<Map<string, HeldGpu[]>> {
-  const workload_ids = rows.flatMap((row) => (row.gpu_count > 0 && row.run_epoch > 0 ? row.id : []));
+  const workload_ids = rows.flatMap((row) =>
+    row.gpu_count > 0 && row.run_epoch > 0 ? row.id : [],
+  );
   const held = new Map<string, HeldGpu[]>();
   if (workload_ids.length === 0) return held;
   for (const { workload_id, device, other } of await store.read(devicesOfWorkloads, {
@@ -80,8 +82,7 @@ export function deviceViews(
     const own = holds.filter((hold) => hold.tenant_id === tenant_id);
     return {
       ...one,
-      held:
-        first === undefined ? null : { sharer: first.sharer || null, count: holds.length },
+      held: first === undefined ? null : { sharer: first.sharer || null, count: holds.length },
       reserved: false,
       holders: own.map(({ name }) => name),
     };

@@ -136,7 +136,13 @@ const anyDevice: fc.Arbitrary<DeviceView> = fc.record({
   usable_by: fc.constantFrom([], ['docker'] as const, ['libvirt'] as const),
   is_part: fc.boolean(),
   only_all: fc.boolean(),
-  held: fc.constantFrom(null, null, alone, { sharer: 'ada', count: 1 }, { sharer: 'eve', count: 1 }),
+  held: fc.constantFrom(
+    null,
+    null,
+    alone,
+    { sharer: 'ada', count: 1 },
+    { sharer: 'eve', count: 1 },
+  ),
   reserved: fc.boolean(),
   holders: fc.constant([]),
 });

@@ -19,7 +19,7 @@ const order = (spec: Partial<EngineOrder['spec']> = {}, trained: number | null =
   ...{ model_path: '/models/r', model_bytes: 2 ** 34, trained_context: trained },
 });
 
-const valueOf = (argv: string[], flag: string) => argv[argv.indexOf(flag) + 1];
+const after = (argv: string[], flag: string) => argv[argv.indexOf(flag) + 1];
 
 test('it serves the folder of a model under the name of its endpoint, on a Unix socket', () => {
   const { argv, env, mounts, ports } = vllmCommand(engine, order());
@@ -38,16 +38,16 @@ test('it serves the folder of a model under the name of its endpoint, on a Unix 
 
 test('as many GPUs as the run has work on one model together', () => {
   const { argv, notes } = vllmCommand(engine, order({ gpu_uuids: ['GPU-1', 'GPU-2'] }));
-  assert.equal(valueOf(argv, '--tensor-parallel-size'), '2');
+  assert.equal(after(argv, '--tensor-parallel-size'), '2');
   assert.ok(notes.includes('2 GPUs'));
 });
 
 test('context and answers at once are what was asked, within what the model was trained for', () => {
   const asked = vllmCommand(engine, order({ context_length: 32_768, parallel: 4 })).argv;
-  assert.equal(valueOf(asked, '--max-model-len'), '32768');
-  assert.equal(valueOf(asked, '--max-num-seqs'), '4');
+  assert.equal(after(asked, '--max-model-len'), '32768');
+  assert.equal(after(asked, '--max-num-seqs'), '4');
   const small = vllmCommand(engine, order({}, 2048)).argv;
-  assert.equal(valueOf(small, '--max-model-len'), '2048');
+  assert.equal(after(small, '--max-model-len'), '2048');
   for (const unknown of [null, 0]) {
     const { argv, notes } = vllmCommand(engine, order({}, unknown));
     assert.ok(!argv.includes('--max-model-len'), 'the model says it itself');
@@ -57,7 +57,7 @@ test('context and answers at once are what was asked, within what the model was 
 
 test('of a GPU that is shared it takes half', () => {
   const { argv } = vllmCommand(engine, order({ shares_gpu: true }));
-  assert.equal(valueOf(argv, '--gpu-memory-utilization'), '0.45');
+  assert.equal(after(argv, '--gpu-memory-utilization'), '0.45');
 });
 
 test('a program that an image names is run as it is named', () => {

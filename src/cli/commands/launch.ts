@@ -64,7 +64,11 @@ function sized(group: Command, kind: string, what: string): Command {
     .option('--memory <size>', 'at least so much memory, such as 4GiB', parseSize)
     .addOption(new Option('--accelerator <kind>', 'what it must run on').choices(accelerators))
     .option('--gpu-class <class>', 'the same as --class')
-    .option('--gpus <count>', 'so many GPUs of one machine; on nvidia one where left out', parseCount)
+    .option(
+      '--gpus <count>',
+      'so many GPUs of one machine; on nvidia one where left out',
+      parseCount,
+    )
     .option('--share-gpu', 'let other workloads of yours that say so too use its GPU')
     .option('--machine <name>', 'the only machine that it may run on')
     .option('--fallback <step>', fallback_text, collect)
