@@ -196,7 +196,7 @@ async function session(context: Context): Promise<'hello_again' | 'stale_agent' 
       context.sampler?.learn(reply.desired);
       context.guard?.learn(reply.desired);
     }
-    runs.carryOut(reconcile(desired, runs.facts()));
+    runs.carryOut(reconcile(runs.narrowed(desired), runs.facts()));
   }
   return 'stopped';
 }

@@ -26,6 +26,11 @@ export type Runs = {
   facts(): LocalFacts[];
   locals(): LocalRun[];
   carryOut(steps: Step[]): void;
+  /**
+   * What is asked of this machine, as far as it may be by its own look: what is here and may not run
+   * here (any more) is to be parked, whatever else is said.
+   */
+  narrowed(desired: readonly DesiredRun[]): DesiredRun[];
   /** Parks what the control plane has not asked to: its end has this reason. */
   parkFor(run: RunKey, why: ReasonCode): void;
   /** Stops bringing up and watching; leaves every run as it is. */
@@ -52,6 +57,7 @@ export function createRuns(deps: RunsDeps): Runs {
         carryOutStop(context, one, 'park', false, why);
       }
     },
+    narrowed: (desired) => desired.map((entry) => narrow(context, entry)),
     async leave() {
       for (const one of here.values()) one.stopping.abort();
       await Promise.allSettled([...here.values()].map((one) => one.work));
@@ -240,6 +246,12 @@ function beginRun(context: Context, desired: DesiredRun): void {
 /** What the journal keeps: variables are for the run alone. */
 function withoutEnv(spec: RunTarget): RunTarget {
   return spec.kind === 'endpoint' ? spec : { ...spec, env: {} };
+}
+
+function narrow(context: Context, entry: DesiredRun): DesiredRun {
+  if (entry.action !== 'run' || !context.here.get(runName(entry))?.is_there) return entry;
+  const may = refusalOf(context, entry) !== 'isolation_not_allowed';
+  return may ? entry : { ...entry, action: 'park', spec: null, secrets: null };
 }
 
 /** The agent looks for itself whether it may and can run what it is told to. */

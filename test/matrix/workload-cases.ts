@@ -150,6 +150,14 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
     const to = owner.place === world.home ? world.away.slug : world.home.slug;
     return { path: { machine: name }, body: { to }, object: name };
   }),
+  listRegions: plain(),
+  setMachineRegion: {
+    ask: async (world, owner) => {
+      const name = await machineOf(world, owner);
+      return { path: { machine: name }, body: { region: 'attic' }, object: name };
+    },
+    ...{ reach: 'tenant', operator: true },
+  },
   drainMachine: machine({ body: {} }),
   undrainMachine: within(async (world, owner) => {
     const name = await machineOf(world, owner);
