@@ -32,6 +32,7 @@ import { createToolRunner } from './inventory/tool-runner.ts';
 import { openJournal } from './journal.ts';
 import { openLocalDocker } from './local-docker.ts';
 import { openLocalGpus } from './local-gpus.ts';
+import { openLocalGuard } from './local-guard.ts';
 import { openLocalModels } from './local-models.ts';
 import { createNotebookWork } from './notebook-run.ts';
 import { patience } from './run-watch.ts';
@@ -81,6 +82,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
 
   const gpus = openLocalGpus(options);
   const runTool = createToolRunner(exec, clock);
+  const guard = openLocalGuard({ data_dir, exec: runTool, drivers: here, clock });
 
   async function inventory(anew: boolean) {
     // It is small, and without it nothing runs: brought before the machine says what it can do.
@@ -90,14 +92,15 @@ export function startLocalAgent(options: LocalAgentOptions) {
       if (!brought.ok) log.warn({ code: brought.code, problem }, 'bubblewrap could not be brought');
     }
     const probes = await Promise.all([...here.values()].map(probeOf));
-    return takeInventory({
+    const found = await takeInventory({
       probes: [...probes, ...missingDrivers(process.platform)],
       exec: runTool,
       clock,
       folder: data_dir,
-      offer: options.offer,
+      offer: guard.narrow(options.offer),
       ...{ host_name: hostname(), gpus, anew, docker_host: options.docker_host },
     });
+    return guard.seen(found);
   }
 
   const models = openLocalModels({ ...options, platform });
@@ -118,6 +121,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
     journal,
     inventory,
     models,
+    guard,
     samples: 'at_once',
     boot_id: bootId(),
     clock,

@@ -164,6 +164,11 @@ export async function recordEnd(
 }
 
 export function settle(deps: RunsDeps, one: Local, end: RunEnd | null, phase: Phase): void {
+  if (one.paused_mono !== undefined) {
+    one.paused_ms = (one.paused_ms ?? 0) + (deps.clock.monotonic() - one.paused_mono);
+    delete one.paused_mono;
+  }
+  if (phase !== 'ready' && phase !== 'preparing') delete one.guarded;
   one.end = end;
   one.phase = phase;
   deps.changed();

@@ -20,6 +20,7 @@ import {
   readInventories,
 } from '../store/machines.ts';
 import { parseReclaim } from '../store/preempt.ts';
+import { slugsNamed } from '../store/tenant-slugs.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { type DeviceFacts, deviceFacts, deviceViews, readHeld } from './device-views.ts';
 import { machineReclaim } from './reclaim-view.ts';
@@ -49,7 +50,13 @@ type Deps = {
   /** Made-up machines may take another driver's row of the trust matrix (ADR-0057). */
   dev?: boolean;
 };
-type Found = { row: MachineWithHolds; known: Known; devices: DeviceView[] };
+type Found = {
+  row: MachineWithHolds;
+  known: Known;
+  devices: DeviceView[];
+  /** Of tenants that its own policy names. */
+  slugs?: ReadonlyMap<string, string>;
+};
 
 export function createMachineViews({ store, presence, dev = false }: Deps): MachineViews {
   const known = new Map<string, Known>();
@@ -71,7 +78,7 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
       }
       if (slices?.isOver()) await slices.rest();
       const last = rows.at(-1);
-      if (rows.length < page_rows || last === undefined) return all;
+      if (rows.length < page_rows || last === undefined) return withSlugs(store, all);
       after = last.id;
     }
   }
@@ -100,8 +107,7 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
   }
 
   return {
-    all: async (slices) =>
-      (await found(null, slices)).map((one) => viewOf(one, presence, [])),
+    all: async (slices) => (await found(null, slices)).map((one) => viewOf(one, presence, [])),
     async forPlan(tenant_id) {
       const holders = await holdersBy(tenant_id);
       const all = await found(tenant_id, null);
@@ -129,6 +135,15 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
   };
 }
 
+/** Rules of machines name tenants by slugs, placement knows them by ids. */
+async function withSlugs(store: EinsoraStore, all: Found[]): Promise<Found[]> {
+  const named = (one: Found) => one.known.inventory?.refuses?.tenants ?? [];
+  const slugs = all.flatMap(named);
+  if (slugs.length === 0) return all;
+  const byId = await store.read(slugsNamed, { slugs });
+  return all.map((one) => (named(one).length === 0 ? one : { ...one, slugs: byId }));
+}
+
 /** With whom it is shared, and what its owner said of it: the owner's people alone see all of that. */
 function standingOf(row: MachineWithHolds, tenant_id: string) {
   const { sharing, drained_at, guests } = row;
@@ -140,7 +155,7 @@ function standingOf(row: MachineWithHolds, tenant_id: string) {
 const nothingKnown: Known = { revision: 0, inventory: null, drivers: [], devices: [] };
 
 function viewOf(
-  { row, known: { inventory, drivers }, devices }: Found,
+  { row, known: { inventory, drivers }, devices, slugs }: Found,
   presence: Presence,
   holders: string[],
 ): MachineView {
@@ -158,6 +173,7 @@ function viewOf(
     devices,
     drivers,
     refuses: inventory?.refuses ?? null,
+    ...(slugs === undefined ? {} : { slugs }),
     guard: presence.guard(row.id),
     reclaim: reclaimViewOf(parseReclaim(row.reclaim)),
     ...amountsOf(row),

@@ -8,7 +8,7 @@
  */
 import type { DesiredRun, RunTarget } from '../contract/sync.ts';
 import { readTaken } from './fallback.ts';
-import { defaultImage } from './images.ts';
+import { defaultImage, type ImageRuntime } from './images.ts';
 import { type DriverName, mayRun, type Sharing, trustLevel } from './trust.ts';
 import { readSpec } from './workload.ts';
 
@@ -27,12 +27,16 @@ export type DesiredSource = {
   ended_at: number | null;
   name: string;
   spec: string;
+  /** How its image is run, where an operator wrote that. */
+  runtime?: string | null;
   /** What the run stands in for, as JSON; empty or left out: it is as asked. */
   fallback?: string;
   /** Whose it is, whose the machine is, and with whom that is shared. */
   tenant_id: string;
   owner_tenant_id: string;
   sharing: Sharing;
+  /** The slug of the workload's tenant; left out: not known. */
+  tenant?: string;
   /** 1 where the workload's tenant is invited to the machine. */
   is_guest: number;
   /** The GPUs that the run holds, with commas between. */
@@ -53,7 +57,9 @@ export function desiredRuns(rows: readonly DesiredSource[], dev = false): Desire
     const spec = specOf(row, action);
     const over = row.ended_at !== null;
     const erase = action === 'remove' && row.intent === 'deleted' && keepsSomething(row);
-    const facts = { action, begun, over, erase, trust, sharing, driver };
+    // The machine's owner runs their own: only of others does a policy there ask who they are.
+    const who = trust === 'owner' || row.tenant === undefined ? {} : { tenant: row.tenant };
+    const facts = { ...who, action, begun, over, erase, trust, sharing, driver };
     return { workload_id, replica, run_epoch, ...facts, spec, secrets: null };
   });
 }
@@ -69,7 +75,8 @@ function specOf(row: DesiredSource, action: DesiredRun['action']): RunTarget | n
   const spec = { ...readSpec(row.spec), ...readTaken(row.fallback)?.set };
   const { kind, image_id, accelerator, cpu_millis, memory_bytes, disk_bytes } = spec;
   const gpu_uuids = row.gpu_uuids === '' ? {} : { gpu_uuids: row.gpu_uuids.split(',') };
-  const sizes = { cpu_millis, memory_bytes, ...gpu_uuids };
+  const runtime = row.runtime ? { runtime: JSON.parse(row.runtime) as ImageRuntime } : {};
+  const sizes = { cpu_millis, memory_bytes, ...gpu_uuids, ...runtime };
   if (kind === 'notebook' || kind === 'instance') {
     const image = image_id ?? defaultImage(kind) ?? '';
     const { command, env } = spec;

@@ -46,7 +46,7 @@ export function guardedAgainst(guard: GuardView, is_owner: boolean): GuardWhy | 
   return why[0] ?? null;
 }
 
-/** "its owner is at it": a phrase for sentences that name the machine already. */
-export function guardPhrase(why: GuardWhy): string {
-  return sentenceOf(why, { machine: 'it' }).replace(/\.$/, '').replace(/^It /, 'it ');
+/** "m3 is in use by its owner": a phrase for a sentence; `it` where that names the machine. */
+export function guardPhrase(why: GuardWhy, machine = 'it'): string {
+  return sentenceOf(why, { machine }).replace(/\.$/, '');
 }

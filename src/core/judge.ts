@@ -7,6 +7,7 @@
  * of an endpoint with several replicas, one alone moves nothing while another one is ready.
  */
 import { formatDuration } from './format.ts';
+import { guardWhys } from './guard.ts';
 import type { Details, ReasonCode } from './reasons.ts';
 import { isReasonCode, sentenceOf } from './reasons.ts';
 import { loseReplica, type ReplicaChange, type ReplicaNote, type Siblings } from './replicas.ts';
@@ -128,6 +129,16 @@ const hopeless = new Set<ReasonCode>([
   'notebook_never_ready',
   'unknown_secret',
 ]);
+
+/** What the guard or the policy of the machine says (ADR-0061). */
+const owners_word = new Set<ReasonCode>([
+  ...guardWhys,
+  'machine_guarded',
+  'machine_low',
+  'refused_by_machine',
+]);
+/** Until the machine's word is known to placement. */
+const owners_wait_ms = 10_000;
 
 /** Returns null where the report says nothing new. */
 export function judgeReport(
@@ -260,6 +271,10 @@ function endedByItself(
   const extra = { exit: reported.exit, stages: reported.stages, log_tail: reported.log_tail };
   const steady = run.ready_at !== null && at.now - run.ready_at >= steady_ms;
   const attempts = (steady ? 0 : workload.attempts) + 1;
+  // The machine's owner needs it: nobody's failure, and no attempt.
+  if (owners_word.has(code)) {
+    return { event: 'replace', code, details, extra, set: { not_before: at.now + owners_wait_ms } };
+  }
   if (code === 'machine_rebooted' || code === 'machine_fenced') {
     return { event: 'replace', code, details, extra, set: { not_before: 0 } };
   }

@@ -5,10 +5,12 @@
  * run alone; a repeat changes nothing.
  */
 import { formatMemory } from '../core/format.ts';
+import type { GuardWhy } from '../core/guard.ts';
 import { judgeReport, type Verdict } from '../core/judge.ts';
 import { type RunExit, runName } from '../core/run.ts';
 import { freeDevices } from './device-holds.ts';
 import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import { noteGuard } from './guard-notes.ts';
 import { closeHeld, closeMetered, correctMetered, openInterval } from './ledger.ts';
 import { steadyOf } from './ledger-clock.ts';
 import { type Heard, proveRuns } from './proofs.ts';
@@ -36,6 +38,9 @@ export type ReportedRun = {
   details: Record<string, string | number | boolean | null>;
   log_tail: string | null;
   oom_kills?: number | undefined;
+  /** What the machine's guard does to it, and for how long it stood still for that. */
+  guarded?: { step: 'lowered' | 'paused'; why: GuardWhy } | undefined;
+  paused_ms?: number | undefined;
   /** How long ago it ended, by the agent's monotonic clock; unknown where it did not see it. */
   ended_ago_ms?: number | null | undefined;
 };
@@ -57,7 +62,8 @@ export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed
       run.workload_id,
     ]);
     if (found === undefined) continue;
-    const row = await noteMemoryKills(sql, args, run, found, observed);
+    const noted = await noteMemoryKills(sql, args, run, found, observed);
+    const row = await noteGuard(sql, args, run, noted, observed);
     await proveRun(sql, args, run, observed);
     const { facts, workload } = await factsOf(sql, run, row);
     const at = { now: args.now, machine: args.machine_name };

@@ -46,6 +46,8 @@ export type Guard = {
 };
 
 export const guard_every_ms = 5_000;
+/** Where nothing runs that the guard could hold back, looking costs more than it helps. */
+const idle_every_ms = 30_000;
 const driver_patience_ms = 30_000;
 const look_patience_ms = 15_000;
 /** Unheard of for so long, the control plane is not waited for. */
@@ -61,13 +63,22 @@ type Context = GuardDeps & {
   /** Since when guests are told to go. */
   parking_since: number | null;
   heard_at: number;
+  /** The last look, and what was pressed then. */
+  looked: { at: number; pressed: string } | null;
   stopping: AbortSignal;
 };
 
 export function startGuard(deps: GuardDeps): Guard {
   const stopping = new AbortController();
   const context: Context = {
-    ...{ ...deps, whose: new Map(), treated: new Map(), decision: null, parking_since: null },
+    ...{
+      ...deps,
+      whose: new Map(),
+      treated: new Map(),
+      decision: null,
+      parking_since: null,
+      looked: null,
+    },
     ...{ heard_at: deps.clock.monotonic(), stopping: stopping.signal },
   };
   const running = loop(context);
@@ -92,7 +103,10 @@ async function loop(context: Context): Promise<void> {
   const { clock, log, stopping } = context;
   while (!stopping.aborted) {
     try {
-      await withDeadline(clock, look_patience_ms, 'the look took too long', look(context));
+      if (isDue(context)) {
+        const looked = look(context);
+        await withDeadline(clock, look_patience_ms, 'the look took too long', looked);
+      }
       await treat(context);
     } catch (error) {
       log.warn({ error: describeError(error) }, 'the guard could not look');
@@ -101,10 +115,18 @@ async function loop(context: Context): Promise<void> {
   }
 }
 
+function isDue({ clock, sensors, whose, decision, looked }: Context): boolean {
+  if (looked === null || looked.pressed !== sensors.pressed()) return true;
+  const is_watched = decision?.everyone === true || [...whose.values()].some((one) => one.is_guest);
+  return is_watched || clock.monotonic() - looked.at >= idle_every_ms;
+}
+
 async function look(context: Context): Promise<void> {
   const { sensors, policy, clock, changed } = context;
+  const pressed = sensors.pressed();
   const readings = await sensors.read();
   const now = clock.monotonic();
+  context.looked = { at: now, pressed };
   const before = context.decision;
   const decision = decideGuard(readings, policy.current().policy, before, now);
   context.decision = decision;
@@ -233,15 +255,14 @@ function refusalOf(
   const { spec, trust, tenant, driver, begun } = desired;
   if (spec === null || begun) return null;
   const is_owner = trust === 'owner';
-  const machine = 'this machine';
   if (!is_owner) {
     const ask = { ...spec, gpu_count: spec.gpu_uuids?.length ?? 0 };
     const { refuses } = policy.current().policy;
     const rule = brokenRule(refuses, ask, tenant ?? null, driver);
-    if (rule !== null) return { code: 'refused_by_machine', details: { machine, rule } };
+    if (rule !== null) return { code: 'refused_by_machine', details: { rule } };
   }
   const why = decision === null ? null : guardedAgainst(decision, is_owner);
   if (why === null) return null;
   const code = is_owner ? 'machine_low' : 'machine_guarded';
-  return { code, details: { machine, why: guardPhrase(why) } };
+  return { code, details: { why: guardPhrase(why) } };
 }

@@ -13,13 +13,14 @@ import {
   parseMemoryPressure,
   parseThermal,
 } from './mac.ts';
-import { common, type SensorDeps, type Sensors } from './sensors.ts';
+import { common, pressedNow, type SensorDeps, type Sensors } from './sensors.ts';
 
 const tool_timeout_ms = 2_000;
 
 export function createMacSensors(deps: SensorDeps & { memory_bytes: number }): Sensors {
   const { reader, memory_bytes, cores_millis } = deps;
   return {
+    pressed: () => pressedNow(deps),
     async read() {
       const [hid, root, battery, thermal, pressure] = await Promise.all([
         ask(reader, 'ioreg', ['-c', 'IOHIDSystem', '-d', '4']),

@@ -21,7 +21,11 @@ import {
   session_properties,
 } from './sessions.ts';
 
-export type Sensors = { read(): Promise<Readings> };
+export type Sensors = {
+  read(): Promise<Readings>;
+  /** What its owner pressed, as text that differs where it does: cheap, to be asked often. */
+  pressed(): string;
+};
 
 export type SensorDeps = {
   reader: MachineReader;
@@ -60,6 +64,7 @@ export function createLinuxSensors(deps: SensorDeps): Sensors {
   }
 
   return {
+    pressed: () => pressedNow(deps),
     async read() {
       const [owner, others_millis, gpu_celsius] = await Promise.all([
         lookForOwner(reader, clock),
@@ -97,6 +102,10 @@ export function common({
     minute: here.getHours() * 60 + here.getMinutes(),
     button: pressed === null ? null : { level: pressed.now ? 5 : 4, everyone: pressed.everyone },
   };
+}
+
+export function pressedNow({ button_path, clock }: Pick<SensorDeps, 'button_path' | 'clock'>) {
+  return JSON.stringify(readButton(button_path, clock.now()));
 }
 
 function diskOf(folder: string): Readings['disk'] {

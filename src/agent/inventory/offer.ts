@@ -8,7 +8,17 @@
  */
 import type { Amounts } from '../../core/workload.ts';
 
-export type Offer = { cpu_millis: number | null; memory_bytes: number | null };
+export type Offer = {
+  cpu_millis: number | null;
+  memory_bytes: number | null;
+  /** What the machine's own policy keeps at least; it only narrows the rest (ADR-0061). */
+  reserve?: Reserve;
+};
+export type Reserve = {
+  cpu_millis: number | null;
+  memory_bytes: number | null;
+  disk_bytes: number | null;
+};
 
 export type Has = {
   cpu_count: number;
@@ -28,9 +38,13 @@ export function offeredAmounts(has: Has, offer: Offer): Amounts {
   const kept_disk = Math.min(has.disk_free_bytes / 2, floor);
   const cpu_millis = offer.cpu_millis ?? has.cpu_millis - kept_millis;
   const memory_bytes = offer.memory_bytes ?? has.memory_bytes - kept_memory;
+  const left = (has_amount: number, kept: number | null | undefined) =>
+    Math.max(0, has_amount - (kept ?? 0));
+  const { reserve } = offer;
+  const disk_bytes = has.disk_free_bytes - kept_disk;
   return {
-    cpu_millis: Math.floor(Math.min(has.cpu_millis, cpu_millis)),
-    memory_bytes: Math.floor(Math.min(has.memory_bytes, memory_bytes)),
-    disk_bytes: Math.floor(has.disk_free_bytes - kept_disk),
+    cpu_millis: Math.floor(Math.min(left(has.cpu_millis, reserve?.cpu_millis), cpu_millis)),
+    memory_bytes: Math.floor(Math.min(left(has.memory_bytes, reserve?.memory_bytes), memory_bytes)),
+    disk_bytes: Math.floor(Math.min(left(has.disk_free_bytes, reserve?.disk_bytes), disk_bytes)),
   };
 }

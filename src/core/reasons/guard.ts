@@ -34,6 +34,7 @@ export const guardReasons = {
   },
   run_lowered: why('It gets little CPU for now: {why}.'),
   run_paused: why('It stands still for now, and goes on where it was: {why}.'),
+  run_raised: why('It gets as much CPU as before.'),
   run_resumed: why('It goes on, after {paused}.'),
   policy_invalid: {
     status: 400,
