@@ -5,6 +5,7 @@ import { createPresence } from '../src/backends/agent/presence.ts';
 import type { Inventory } from '../src/contract/machines.ts';
 import { type Controller, createController } from '../src/controlplane/controller.ts';
 import { createMachineViews } from '../src/controlplane/machine-views.ts';
+import { createCatalogs } from '../src/controlplane/catalogs.ts';
 import { createQueueView } from '../src/controlplane/queue-view.ts';
 import { classes } from '../src/core/catalog.ts';
 import { makeId } from '../src/core/ids.ts';
@@ -167,6 +168,7 @@ export async function openController({ store }: Filled): Promise<Controller> {
   const machines = createMachineViews({ store, presence });
   const controller = createController({
     ...{ store, presence, machines, queue: createQueueView(), log: silentLog },
+    catalogs: createCatalogs(store, systemClock),
     clock: systemClock,
     uses: async () => [],
     placed: () => {},

@@ -61,7 +61,8 @@ async function bringEngine(
   signal: AbortSignal,
 ): Promise<BroughtEngine> {
   const { driver } = deps;
-  const found = runtimeFor('endpoint', spec.image_id, driver.name, acceleratorOf(spec));
+  const found =
+    spec.runtime ?? runtimeFor('endpoint', spec.image_id, driver.name, acceleratorOf(spec));
   if (found === null) return failure('start_failed', { why: `${driver.name} cannot run it` });
   if (found.reference !== null) {
     const image = await bringImage(driver, found.reference, stages, signal);

@@ -53,7 +53,8 @@ async function start(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const { run, spec } = order;
-  const runtime = runtimeFor('instance', spec.image_id, driver.name, acceleratorOf(spec));
+  const runtime =
+    spec.runtime ?? runtimeFor('instance', spec.image_id, driver.name, acceleratorOf(spec));
   if (runtime === null || runtime.reference === null) {
     return failure('start_failed', { why: `${driver.name} cannot run ${spec.image_id}` });
   }

@@ -56,7 +56,8 @@ async function start(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const { run, spec, secrets } = order;
-  const runtime = runtimeFor('notebook', spec.image_id, driver.name, acceleratorOf(spec));
+  const runtime =
+    spec.runtime ?? runtimeFor('notebook', spec.image_id, driver.name, acceleratorOf(spec));
   const site_token = secrets?.site_token ?? null;
   if (runtime === null || site_token === null) {
     const why = runtime === null ? `${driver.name} cannot run it` : 'its token did not come';

@@ -6,8 +6,8 @@ import type { AuthRow } from './auth.ts';
 import { accessRoutes } from './routes/access.ts';
 import { accountRoutes } from './routes/accounts.ts';
 import { activityRoutes } from './routes/activity.ts';
-import { endpointSharingRoutes } from './routes/endpoint-sharing.ts';
 import { catalogRoutes } from './routes/catalog.ts';
+import { endpointSharingRoutes } from './routes/endpoint-sharing.ts';
 import { eventRoutes } from './routes/events.ts';
 import { exportRoutes } from './routes/export.ts';
 import { fallbackRoutes } from './routes/fallback.ts';
@@ -17,6 +17,7 @@ import { machineRoutes } from './routes/machines.ts';
 import { modelRoutes } from './routes/models.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { reclaimRoutes } from './routes/reclaim.ts';
+import { regionRoutes } from './routes/regions.ts';
 import { replicaRoutes } from './routes/replicas.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { sshRoutes } from './routes/ssh.ts';
@@ -44,6 +45,7 @@ export const routes = {
   ...endpointSharingRoutes,
   ...machineRoutes,
   ...catalogRoutes,
+  ...regionRoutes,
   ...reclaimRoutes,
   ...modelRoutes,
   ...secretRoutes,

@@ -7,6 +7,7 @@
  */
 import { z } from 'zod';
 import { guardWhys } from '../core/guard.ts';
+import type { ImageRuntime } from '../core/images.ts';
 import type { Sharing, TrustLevel } from '../core/trust.ts';
 import type { EnvValue } from '../core/workload.ts';
 import { guardReportSchema } from './guard.ts';
@@ -135,6 +136,8 @@ export type EndpointSpec = {
   model: string;
   context_length: number | null;
   parallel: number | null;
+  /** How its image is run, where an operator wrote that; left out: as the agent knows. */
+  runtime?: ImageRuntime;
   /** The GPUs that are its own, or that its creator shares; left out: none. */
   gpu_uuids?: string[];
   /** Others of its creator's are on its GPU, or may come. */
@@ -152,6 +155,8 @@ type ImageSpec = {
   command: string[];
   /** Secrets by their names: the values come in `RunSecrets`. */
   env: Record<string, EnvValue>;
+  /** How its image is run, where an operator wrote that; left out: as the agent knows. */
+  runtime?: ImageRuntime;
   /** The GPUs that are its own, or that its creator shares; left out: none. */
   gpu_uuids?: string[];
   cpu_millis: number;

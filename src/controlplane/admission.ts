@@ -8,17 +8,17 @@
  * what it asked for and never before, and what is kept free for others is not theirs.
  */
 import { type Ask, askText, classKey, parseAsk, weightOf } from '../core/ask.ts';
-import { createFairLines, type Use, type Waiting } from '../core/fair-share.ts';
 import { builtin_catalog, type Catalog } from '../core/catalog.ts';
+import { createFairLines, type Use, type Waiting } from '../core/fair-share.ts';
 import { isDue, type WaitingFallback } from '../core/fallback.ts';
+import { sizeName } from '../core/placement.ts';
 import {
   createPlacementIndex,
   type Group,
   type PlacementIndex,
   type WaitReason,
 } from '../core/placement-index.ts';
-import { sizeName } from '../core/placement.ts';
-import type { MachineView, Placement } from '../core/workload.ts';
+import type { Amounts, MachineView, Placement } from '../core/workload.ts';
 import type { Slices } from '../lib/slices.ts';
 import type { ReturningRow } from '../store/fallback-return.ts';
 import type { WaitingFields } from '../store/queue.ts';
@@ -138,11 +138,26 @@ export async function decideAll(
     if (slices.isOver()) await slices.rest();
   }
   // Whoever waits comes first: this is what they left.
-  const fits = (row: ReturningRow) => tryAsk(asks.of(row.ask), row) !== null;
+  const fits = (row: ReturningRow) => {
+    const ask = asks.of(row.ask);
+    // What it has now is free by then.
+    index.take(row, { ...ask, ...amountsOf(row, -1) });
+    const placement = tryAsk(ask, row, true);
+    if (placement === null) index.take(row, { ...ask, ...amountsOf(row, 1) });
+    return placement !== null;
+  };
   const fallback_at = nextFallback(snapshot, asks);
   const returns = (snapshot.returning ?? []).filter(fits);
   const more = placed.length >= placements_limit;
   return { placed, waits, reason: index.reason, more, returns, fallback_at };
+}
+
+function amountsOf(row: ReturningRow, sign: 1 | -1): Amounts {
+  return {
+    cpu_millis: sign * row.cpu_millis,
+    memory_bytes: sign * row.memory_bytes,
+    disk_bytes: sign * row.disk_bytes,
+  };
 }
 
 /** The fallbacks that may be tried now; none before its wait is over. */

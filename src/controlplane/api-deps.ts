@@ -12,6 +12,7 @@ import type { ActivityLog } from './activity.ts';
 import type { Proofs } from './auth/proofs.ts';
 import type { Revocations } from './auth/revocations.ts';
 import type { SignIns } from './auth/sign-ins.ts';
+import type { Catalogs } from './catalogs.ts';
 import type { LastUse } from './last-use.ts';
 import type { Live } from './live.ts';
 import type { MachineViews } from './machine-views.ts';
@@ -28,6 +29,7 @@ export type ApiDeps = ViewDeps & {
   random: Random;
   presence: Presence;
   machines: MachineViews;
+  catalogs: Catalogs;
   live: Live;
   backend: Backend;
   proofs: Proofs;

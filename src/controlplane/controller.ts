@@ -192,9 +192,12 @@ function glance({ presence, memory, written }: Context): string {
   return `${online} ${memory.units.silence()} ${written()}`;
 }
 
-async function fingerprint({ store, clock, presence, memory }: Context): Promise<string> {
+async function fingerprint(context: Context): Promise<string> {
+  const { store, clock, presence, memory, catalogs } = context;
   const online = memory.machine_ids.map((id) => (presence.isOnline(id) ? '1' : '0')).join('');
-  return `${online} ${memory.units.silence()} ${await store.read(queueFingerprint, { now: clock.now() })}`;
+  const { revision } = await catalogs.read();
+  const seen = await store.read(queueFingerprint, { now: clock.now() });
+  return `${online} ${revision} ${memory.units.silence()} ${seen}`;
 }
 
 async function untilNext({ store, clock, memory, written }: Context): Promise<number> {
@@ -211,7 +214,7 @@ async function untilNext({ store, clock, memory, written }: Context): Promise<nu
 }
 
 async function pass(context: Context): Promise<PassFacts> {
-  const { store, clock, machines, uses, memory, queue, idleOf } = context;
+  const { catalogs, store, clock, machines, uses, memory, queue, idleOf } = context;
   memory.woken = false;
   const slices = createSlices(clock, slice_ms);
   const before = await fingerprint(context);
@@ -228,7 +231,8 @@ async function pass(context: Context): Promise<PassFacts> {
   const views = await machines.all(slices);
   memory.machine_ids = views.map((view) => view.id);
   const refused = new Set(memory.refused.keys());
-  const seen = { waiting, machines: views, uses: await uses(), now: clock.now() };
+  const catalog = await catalogs.read();
+  const seen = { waiting, machines: views, uses: await uses(), now: clock.now(), catalog };
   const snapshot = { ...seen, refused, returning: returning.may };
   const decisions = await decideAll(snapshot, memory.asks, slices);
   memory.fallback_at = earlier(decisions.fallback_at, returning.look_at);

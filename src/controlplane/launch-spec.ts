@@ -7,7 +7,7 @@
  */
 import { EinsoraError } from '../contract/errors.ts';
 import type { Launch } from '../contract/workloads.ts';
-import { findClass } from '../core/catalog.ts';
+import { type Catalog, catalogIn, findClass } from '../core/catalog.ts';
 import {
   changesOf,
   default_fallback_after_ms,
@@ -56,9 +56,48 @@ async function completeOne(
   known: RemoteModel | null,
 ): Promise<CompleteLaunch> {
   const remote = known ?? (await lookModel(deps, tenant_id, asked));
-  const result = completeSpec(asked, deps.fileBytes, remote);
+  const region = await regionOf(deps, tenant_id, asked.region);
+  const catalog = classesOf(asked, region, await deps.catalogs.read());
+  const result = completeSpec(asked, deps.fileBytes, remote, catalog, region);
   const machine = await findMachine(deps, tenant_id, asked.machine);
   return { ...result, spec: { ...result.spec, machine }, remote };
+}
+
+/** Where it is to run: as asked, or the only region that there is for this tenant. */
+async function regionOf(
+  { catalogs }: ApiDeps,
+  tenant_id: string,
+  asked: string | undefined,
+): Promise<string> {
+  let known = await catalogs.regions(tenant_id);
+  if (asked !== undefined && !known.includes(asked)) {
+    // A machine may have been added a moment ago.
+    catalogs.changed();
+    known = await catalogs.regions(tenant_id);
+    if (known.includes(asked)) return asked;
+    const names = known.join(', ') || 'none yet';
+    throw new EinsoraError('unknown_region', { region: asked, known: names });
+  }
+  if (asked !== undefined) return asked;
+  if (known.length > 1) throw new EinsoraError('region_needed', { known: known.join(', ') });
+  // Who has no machine yet waits where the deployment is.
+  const [only] = known.length === 1 ? known : await onlyOne(catalogs);
+  return only ?? 'local';
+}
+
+async function onlyOne(catalogs: ApiDeps['catalogs']): Promise<readonly string[]> {
+  const all = await catalogs.allRegions();
+  return all.length === 1 ? all : [];
+}
+
+/** The catalog as it is in a region; a class that is not offered there is refused. */
+function classesOf({ gpu_class }: Launch, region: string, catalog: Catalog): Catalog {
+  const here = catalogIn(region, catalog);
+  if (gpu_class === undefined) return here;
+  if (findClass(gpu_class, catalog) !== null && findClass(gpu_class, here) === null) {
+    throw new EinsoraError('class_not_in_region', { class: gpu_class, region });
+  }
+  return here;
 }
 
 async function findMachine(
@@ -122,13 +161,14 @@ async function stepSet(
   if (useless !== null) throw unusable(step, useless);
   // Another replica answers where one cannot: that is the gateway's, and changes no placement.
   if (parsed.sort === 'replica') return {};
-  const asked = askedBy(spec, parsed.sort, parsed.name);
+  const catalog = await deps.catalogs.read();
+  const asked = askedBy(spec, parsed.sort, parsed.name, catalog);
   const known = parsed.sort === 'model' ? null : remote;
   const changed = await completeOne(deps, tenant_id, asked, known).catch((error: unknown) => {
     throw error instanceof EinsoraError ? unusable(step, withoutStop(error.message)) : error;
   });
   const { kind, image_id, accelerator } = changed.spec;
-  const forms = runtimesOf(kind, image_id);
+  const forms = runtimesOf(kind, image_id, catalog.images);
   if (!forms.some((form) => accelerator === null || form.accelerator === accelerator)) {
     throw unusable(step, `the image ${image_id} has no form for ${accelerator}`);
   }
@@ -148,7 +188,7 @@ function whyUseless(spec: WorkloadSpec, sort: StepSort): string | null {
 }
 
 /** The launch that asks for the step alone. */
-function askedBy(spec: WorkloadSpec, sort: StepSort, name: string): Launch {
+function askedBy(spec: WorkloadSpec, sort: StepSort, name: string, catalog: Catalog): Launch {
   const asked = launchOf(spec);
   switch (sort) {
     case 'machine':
@@ -158,7 +198,7 @@ function askedBy(spec: WorkloadSpec, sort: StepSort, name: string): Launch {
     case 'model':
       return { ...asked, model: name };
     case 'class': {
-      const accelerator = findClass(name)?.accelerator;
+      const accelerator = findClass(name, catalog)?.accelerator;
       const kept = omit(omit(asked, 'accelerator'), 'gpu_count');
       const said = spec.accelerator === null || accelerator === undefined ? {} : { accelerator };
       const count = accelerator === 'nvidia' && spec.gpu_count > 1 ? spec.gpu_count : null;

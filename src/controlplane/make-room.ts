@@ -11,7 +11,6 @@ import { limits } from '../contract/limits.ts';
 import type { RoomOffer } from '../contract/make-room.ts';
 import type { Workload } from '../contract/workloads.ts';
 import { parseAsk } from '../core/ask.ts';
-import { builtin_catalog } from '../core/catalog.ts';
 import { chooseToStop, type Idler } from '../core/make-room.ts';
 import { place } from '../core/placement.ts';
 import { hasRole, type Role } from '../core/roles.ts';
@@ -21,7 +20,7 @@ import type { WorkloadRow } from '../store/events.ts';
 import { type HeldByEndpoint, listHeldByEndpoints } from '../store/make-room.ts';
 import type { ApiDeps } from './api-deps.ts';
 
-export type RoomDeps = Pick<ApiDeps, 'store' | 'machines' | 'lastUse'>;
+export type RoomDeps = Pick<ApiDeps, 'store' | 'machines' | 'lastUse' | 'catalogs'>;
 export type RoomAsker = { tenant_id: string; user_id: string; role: Role };
 
 /** What would be stopped for it; null where that would not do, or where it need not wait. */
@@ -36,7 +35,8 @@ export async function offerRoom(
   if (idlers.length === 0) return null;
   const { tenant_id } = asker;
   const machines = views ?? (await deps.machines.forPlan(tenant_id));
-  const wanted = { ask: spec, tenant_id, creator_id, catalog: builtin_catalog };
+  const catalog = await deps.catalogs.read();
+  const wanted = { ask: spec, tenant_id, creator_id, catalog };
   const is_free = place(spec, tenant_id, machines, creator_id, wanted.catalog).chosen !== null;
   return is_free ? null : chooseToStop(wanted, machines, idlers);
 }

@@ -30,9 +30,11 @@ export function completeSpec(
   fileBytes: (path: string) => number | null,
   remote: RemoteModel | null = null,
   catalog: Catalog = builtin_catalog,
+  /** Where nobody said. */
+  region = 'local',
 ): SpecResult {
   const model = modelOf(asked, fileBytes, remote);
-  const extras = extrasOf(asked);
+  const extras = extrasOf(asked, catalog);
   const { size, classes_not_chosen } = sizeOf(asked, model?.memory_bytes ?? null, catalog);
   const fields: (keyof Launch)[] = ['name', 'region', 'accelerator', 'gpu_class'];
   if (extras.image_id !== null) fields.push('image_id');
@@ -41,7 +43,7 @@ export function completeSpec(
     ...no_extras,
     kind: asked.kind,
     name: asked.name ?? model?.base_name ?? asked.kind,
-    region: asked.region ?? 'local',
+    region: asked.region ?? region,
     ...size,
     model: model?.model ?? null,
     model_params: asked.model_params ?? {},

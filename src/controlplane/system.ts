@@ -30,6 +30,7 @@ import { rememberProofs } from './auth/proof-cache.ts';
 import { createProofs, type Proofs } from './auth/proofs.ts';
 import { startRecheck } from './auth/recheck.ts';
 import { createRevocations } from './auth/revocations.ts';
+import { createCatalogs } from './catalogs.ts';
 import { numberChanges } from './changes.ts';
 import { createController } from './controller.ts';
 import { openDeploymentKeys } from './deployment-key.ts';
@@ -181,9 +182,10 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence, dev: options.dev });
   const [queue, revocations] = [createQueueView(), createRevocations(clock)];
+  const catalogs = createCatalogs(store, clock);
   const live = createLive({ store, changes, presence, revocations, clock, log });
   const controller = createController({
-    ...{ store, clock, log, presence, machines, queue },
+    ...{ store, clock, log, presence, machines, queue, catalogs },
     uses: createFairUses({ store, clock, log }),
     idleOf: (...run) => use.lastUse.of(...run).idle_ms,
     placed: () => sync.wake(),
@@ -193,6 +195,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const local = await startHere(options, { identity, store, sync, port, ...models });
   const { gateway, api, access } = openFaces({
     ...{ store, clock, random, log, data_dir, changes, presence, machines, queue, live, use },
+    catalogs,
     ...{ proofs, secrets, activity, revocations, ...models, fileBytes, host_key },
     ...{ backend: local.backend, siteToken: runTokens.siteToken },
     ...{ port, lookAnew: sync.lookAnew, reclaims },

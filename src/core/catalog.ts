@@ -117,6 +117,13 @@ function changed<Entry extends Named>(
   return [...kept, ...added];
 }
 
+/** The catalog with only the classes that may be asked for in a region. */
+export function catalogIn(region: string, catalog: Catalog): Catalog {
+  const is_here = ({ regions = null }: ClassEntry) => regions === null || regions.includes(region);
+  const classes = catalog.classes.filter(is_here);
+  return { ...catalog, classes };
+}
+
 export function findClass(name: string, { classes } = builtin_catalog): ClassEntry | null {
   return classes.find((entry) => entry.name === name) ?? null;
 }

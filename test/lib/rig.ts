@@ -19,6 +19,7 @@ import { rememberProofs } from '../../src/controlplane/auth/proof-cache.ts';
 import { createProofs, type Proofs } from '../../src/controlplane/auth/proofs.ts';
 import { createRevocations } from '../../src/controlplane/auth/revocations.ts';
 import { createSignIns } from '../../src/controlplane/auth/sign-ins.ts';
+import { createCatalogs } from '../../src/controlplane/catalogs.ts';
 import { numberChanges } from '../../src/controlplane/changes.ts';
 import { type Controller, createController } from '../../src/controlplane/controller.ts';
 import { openHostKey } from '../../src/controlplane/host-key.ts';
@@ -232,7 +233,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     dev: options.dev === true,
   });
   const shown = await rigViews(shared, presence, options.dev === true);
-  const { machines, queue, live } = shown;
+  const { machines, queue, live, catalogs } = shown;
   const proofs = createProofs(shared);
   const host_key = openHostKey(folder);
   const apiDeps: ApiDeps = {
@@ -258,8 +259,11 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     token,
     ...{ startUse: later.startUse, startReclaims: later.startReclaims },
     startController() {
-      const parts = { store: einsora, clock, log, presence, machines, queue, uses: async () => [] };
-      const made = createController({ ...parts, placed: sync.wake, written: counter() });
+      const views = { presence, machines, queue, catalogs };
+      const parts = { store: einsora, clock, log, ...views, uses: async () => [] };
+      const idleOf = (id: string, epoch: number) => use?.lastUse.of(id, epoch).idle_ms ?? 0;
+      const more = { placed: sync.wake, written: counter(), idleOf };
+      const made = createController({ ...parts, ...more });
       controllers.push(made);
       return made;
     },
@@ -331,6 +335,7 @@ async function rigViews({ store, clock, log }: Shared, presence: Presence, dev: 
   return {
     machines: createMachineViews({ store, presence, dev }),
     queue: createQueueView(),
+    catalogs: createCatalogs(store, clock),
     live: createLive({ store, changes, presence, revocations, clock, log }),
     revocations,
   };

@@ -6,6 +6,7 @@
  */
 import type { RouteName } from '../../src/contract/routes.ts';
 import { accountCases, moreCases } from './account-cases.ts';
+import { catalogCases } from './catalog-cases.ts';
 import { workloadCases } from './workload-cases.ts';
 import type { Person, Place, World } from './world.ts';
 
@@ -32,7 +33,11 @@ export type Case = {
   operator: boolean;
 };
 
-export const cases: Partial<Record<RouteName, Case>> = { ...accountCases, ...workloadCases };
+export const cases: Partial<Record<RouteName, Case>> = {
+  ...accountCases,
+  ...catalogCases,
+  ...workloadCases,
+};
 
 /** What else a route's query can name, beside what its case asks for. */
 export const more_cases: Partial<Record<RouteName, Case>> = moreCases;

@@ -13,6 +13,7 @@ import { numberChanges } from '../../src/controlplane/changes.ts';
 import { createController } from '../../src/controlplane/controller.ts';
 import { startHousekeeping } from '../../src/controlplane/housekeeping.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
+import { createCatalogs } from '../../src/controlplane/catalogs.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
 import { countWrites } from '../../src/controlplane/written.ts';
 import type { Clock } from '../../src/lib/clock.ts';
@@ -76,6 +77,7 @@ async function serve(
   const machines = createMachineViews({ store, presence });
   const controller = createController({
     ...{ store, clock, log, presence, machines, queue: createQueueView() },
+    catalogs: createCatalogs(store, clock),
     uses: async () => [],
     placed: () => sync.wake(),
     written,

@@ -5,8 +5,8 @@ import { EinsoraError } from '../../contract/errors.ts';
 import { limits } from '../../contract/limits.ts';
 import type { Machine } from '../../contract/machines.ts';
 import { routes } from '../../contract/routes.ts';
-import { classes, modelMemoryBytes, models, smallestClass } from '../../core/catalog.ts';
-import { type ImageRuntime, images, runsForm } from '../../core/images.ts';
+import { modelMemoryBytes, models, smallestClass } from '../../core/catalog.ts';
+import { type ImageRuntime, runsForm } from '../../core/images.ts';
 import { type DriverName, driverIsolation } from '../../core/trust.ts';
 import type { Kind } from '../../core/workload.ts';
 import type { Api } from '../api.ts';
@@ -42,23 +42,26 @@ export function machineRoutes(app: Api, deps: ApiDeps): void {
 
   app.openapi(routes.showCatalog, async (c) => {
     const machines = await deps.machines.list(c.get('principal').tenant_id);
+    const catalog = await deps.catalogs.read();
     return c.json(
       {
-        classes: classes.map(({ name, accelerator, delivery, cpu_millis, memory_bytes }) => ({
-          name,
-          accelerator,
-          delivery,
-          cpu_millis,
-          memory_bytes,
-          machines: machines
-            .filter(
-              (machine) =>
-                machine.offered.cpu_millis >= cpu_millis &&
-                machine.offered.memory_bytes >= memory_bytes,
-            )
-            .map((machine) => machine.name),
-        })),
-        images: images.map(({ name, title, kinds, runtimes }) => ({
+        classes: catalog.classes.map(
+          ({ name, accelerator, delivery, cpu_millis, memory_bytes }) => ({
+            name,
+            accelerator,
+            delivery,
+            cpu_millis,
+            memory_bytes,
+            machines: machines
+              .filter(
+                (machine) =>
+                  machine.offered.cpu_millis >= cpu_millis &&
+                  machine.offered.memory_bytes >= memory_bytes,
+              )
+              .map((machine) => machine.name),
+          }),
+        ),
+        images: catalog.images.entries.map(({ name, title, kinds, runtimes }) => ({
           ...{ name, title, kinds: [...kinds] },
           runtimes: runtimes.map(({ accelerator, form, reference }) => ({
             ...{ accelerator, form, reference },
@@ -67,7 +70,7 @@ export function machineRoutes(app: Api, deps: ApiDeps): void {
         })),
         models: models.map((model) => ({
           ...model,
-          smallest_class: smallestClass(modelMemoryBytes(model.file_bytes))?.name ?? null,
+          smallest_class: smallestClass(modelMemoryBytes(model.file_bytes), catalog)?.name ?? null,
         })),
       },
       200,

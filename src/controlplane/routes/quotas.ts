@@ -33,7 +33,7 @@ export function quotaRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.setQuota, async (c) => {
     const { tenant } = c.req.valid('param');
     const { user = null, gpu_class = null, limits } = c.req.valid('json');
-    if (gpu_class !== null && findClass(gpu_class) === null) {
+    if (gpu_class !== null && findClass(gpu_class, await deps.catalogs.read()) === null) {
       throw new EinsoraError('unknown_class', { class: gpu_class });
     }
     const row = await tenantOf(c.get('principal'), tenant);

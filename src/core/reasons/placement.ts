@@ -85,7 +85,12 @@ export const placementReasons = {
   },
   machine_in_use: {
     status: 409,
-    sentence: '{machine} still has something that lives there: {what}.',
+    sentence: '{machine} still keeps the disks of {what}.',
+    fix: 'bin/einsora ls, then: bin/einsora rm <name>',
+  },
+  region_in_use: {
+    status: 409,
+    sentence: '{machine} cannot change its region while something lives there: {what}.',
     fix: 'bin/einsora ls, then: bin/einsora rm <name>',
   },
   class_in_use: {
