@@ -150,7 +150,8 @@ async function loop(
         budget.spend(facts.busy_ms);
       }
     } catch (error) {
-      context.memory.last = '';
+      // What is due stays so: it waits for a period, so that what fails is not tried without end.
+      Object.assign(context.memory, { last: '', fallback_at: null });
       if (!stopping.aborted) log.error({ error: describeError(error) }, 'a pass failed');
     }
     const rest_ms = budget.rest_ms();

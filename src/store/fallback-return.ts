@@ -23,15 +23,19 @@ export type ReturningRow = Row & {
   ask: string;
   revision: number;
   run_epoch: number;
-  /** When its run was placed. */
+  /** When its run was placed, where, and what it holds there. */
   placed_at: number;
+  machine_id: string;
+  cpu_millis: number;
+  memory_bytes: number;
+  disk_bytes: number;
 };
 
 /** What runs by a fallback and would go back; few, so there are no pages. */
 export const listReturning: Query<{ limit: number }, ReturningRow[]> = (sql, args) =>
   sql.all<ReturningRow>(
     `select w.id, w.tenant_id, w.creator_id, w.ask, w.revision, w.run_epoch,
-       r.created_at as placed_at
+       w.cpu_millis, w.memory_bytes, w.disk_bytes, r.machine_id, r.created_at as placed_at
      from workloads w join runs r on r.workload_id = w.id and r.run_epoch = w.run_epoch
      where w.fallback_return = 1 and w.fallback_step > 0 and w.state = 'running'
        and w.intent = 'running' and w.replicas = 1

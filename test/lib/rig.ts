@@ -261,7 +261,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     startController() {
       const views = { presence, machines, queue, catalogs };
       const parts = { store: einsora, clock, log, ...views, uses: async () => [] };
-      const idleOf = (id: string, epoch: number) => use?.lastUse.of(id, epoch).idle_ms ?? 0;
+      const idleOf = (id: string, epoch: number) => later.use()?.lastUse.of(id, epoch).idle_ms ?? 0;
       const more = { placed: sync.wake, written: counter(), idleOf };
       const made = createController({ ...parts, ...more });
       controllers.push(made);
