@@ -18,6 +18,7 @@ import type {
 import { describeError } from '../lib/log.ts';
 import { fraction, type Random } from '../lib/random.ts';
 import { createSignal, type Signal } from '../lib/signal.ts';
+import type { GpuUse } from './gpu-use.ts';
 import { type Guard, type GuardParts, startGuard } from './guard/guard.ts';
 import { observedOf } from './local-run.ts';
 import { createLooking, type Looking, type LookingDeps, look_every_ms } from './looking.ts';
@@ -49,6 +50,8 @@ export type AgentDeps = Omit<RunsDeps, 'changed' | 'refusal'> & {
   guard?: GuardParts;
   /** What runs use is told: with the next report, or as soon as it was looked at. */
   samples?: 'with_reports' | 'at_once';
+  /** How busy GPUs are, for drivers that do not tell it themselves. */
+  gpuUse?: GpuUse;
 };
 
 /** Between two tries, doubled up to the limit, and never all agents at once. */
@@ -126,8 +129,10 @@ function guardOf({ guard, ...deps }: AgentDeps, runs: Runs, news: Signal): Guard
   });
 }
 
-function samplerOf({ drivers, clock, samples }: AgentDeps, runs: Runs, news: Signal): Sampler {
+function samplerOf(deps: AgentDeps, runs: Runs, news: Signal): Sampler {
+  const { drivers, clock, samples, gpuUse } = deps;
   return createSampler({
+    gpuUse,
     ...{ drivers, clock },
     ready: () => runs.locals().filter(({ phase }) => phase === 'ready'),
     sampled: () => {

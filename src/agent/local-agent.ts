@@ -25,8 +25,10 @@ import { createLlamaCpp } from '../runtimes/llama-cpp.ts';
 import { createAgent, type Transport } from './agent.ts';
 import { createEndpointWork } from './endpoint-run.ts';
 import { localGateway } from './gateway-door.ts';
+import { createGpuUse } from './gpu-use.ts';
 import { createInstanceWork } from './instance-run.ts';
 import { takeInventory } from './inventory/inventory.ts';
+import { createMachineReader } from './inventory/machine-reader.ts';
 import type { Offer } from './inventory/offer.ts';
 import { createToolRunner } from './inventory/tool-runner.ts';
 import { openJournal } from './journal.ts';
@@ -123,6 +125,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
     models,
     guard,
     samples: 'at_once',
+    gpuUse: createGpuUse(createMachineReader(runTool), clock),
     boot_id: bootId(),
     clock,
     random,

@@ -207,3 +207,35 @@ test('a notebook is used while a kernel works, and where something of it moved',
   assert.ok(server.asked.includes('/api/kernels?no_track_activity=1'), 'asking is no use');
   await sampler.stop();
 });
+
+test('who has GPUs is told how busy they are, apart from what its driver tells', async () => {
+  const stats = async () => ({ ...no_stats, memory_bytes: 7 });
+  const clock = createFakeClock();
+  const here = [ready(1, 'docker'), ready(2, 'docker')];
+  const asked: (readonly string[])[] = [];
+  const sampler = createSampler({
+    ...{ drivers: new Map([['docker', driverOf(stats)]]), clock },
+    ...{ ready: () => here, sampled: () => {} },
+    async gpuUse(uuids) {
+      asked.push(uuids);
+      if (asked.length > 1) throw new Error('it hangs');
+      return uuids.map((uuid) => ({ uuid, busy_percent: 50, memory_bytes: 1 }));
+    },
+  });
+  const desired = here.map(({ run }, index) => ({
+    ...run,
+    spec: { kind: 'instance', gpu_uuids: index === 0 ? ['GPU-1'] : undefined },
+  }));
+  sampler.learn(desired as unknown as DesiredRun[]);
+  await clock.advance(every_ms);
+  await clock.advance(every_ms);
+  const told = sampler.batch().samples.map(({ gpus, memory_bytes }) => [gpus, memory_bytes]);
+  assert.deepEqual(told, [
+    [[{ uuid: 'GPU-1', busy_percent: 50, memory_bytes: 1 }], 7],
+    [null, 7],
+    [null, 7],
+    [null, 7],
+  ]);
+  assert.deepEqual(asked, [['GPU-1'], ['GPU-1']]);
+  await sampler.stop();
+});

@@ -12,6 +12,7 @@ import type { DesiredRun, RunSample } from '../contract/sync.ts';
 import { runName } from '../core/run.ts';
 import { type Driver, no_stats, type RunStats } from '../drivers/driver.ts';
 import { type Clock, withDeadline } from '../lib/clock.ts';
+import type { GpuUse } from './gpu-use.ts';
 import type { LocalRun } from './local-run.ts';
 import { foldSamples } from './sample-fold.ts';
 import { type Kernels, lookAtKernels } from './sample-kernels.ts';
@@ -32,6 +33,8 @@ export type SamplerDeps = {
   ready(): readonly LocalRun[];
   /** A round has ended. */
   sampled(): void;
+  /** Of GPUs, for drivers that do not tell of them themselves. */
+  gpuUse?: GpuUse | undefined;
 };
 
 /** A sample as it is kept: when it was taken, on this machine's monotonic clock. */
@@ -53,13 +56,16 @@ type Context = SamplerDeps & {
   seen: Map<string, Seen>;
   /** What the web pages of runs ask for; null for kinds without one. */
   tokens: Map<string, string | null>;
+  /** The GPUs of runs that have some. */
+  gpus: Map<string, readonly string[]>;
   stopping: AbortSignal;
 };
 
 export function createSampler(deps: SamplerDeps): Sampler {
   const stopping = new AbortController();
   const seen = new Map<string, Seen>();
-  const context: Context = { ...deps, seen, tokens: new Map(), stopping: stopping.signal };
+  const known = { tokens: new Map(), gpus: new Map() };
+  const context: Context = { ...deps, seen, ...known, stopping: stopping.signal };
   const rounds = new Map<string, Promise<void>>();
 
   async function loop(): Promise<void> {
@@ -84,6 +90,12 @@ export function createSampler(deps: SamplerDeps): Sampler {
             ? [[runName(one), one.secrets?.site_token ?? null] as const]
             : [],
         ),
+      );
+      context.gpus = new Map(
+        desired.flatMap((one) => {
+          const uuids = one.spec?.gpu_uuids ?? [];
+          return uuids.length === 0 ? [] : [[runName(one), uuids] as const];
+        }),
       );
     },
     batch: () => batchOf(context),
@@ -131,9 +143,10 @@ async function lookAt(context: Context, driver: Driver | undefined, one: Seen): 
     const used = asksKernels ? lookAtUse(context, driver, one) : null;
     return [await stats, await used] as const;
   }).catch(() => [no_stats, null] as const);
+  const gpus = stats.gpus ?? (await gpusOf(context, one));
   const now = clock.monotonic();
   const span_ms = one.at === null ? 0 : now - one.at;
-  const { memory_bytes, disk_bytes, gpus } = stats;
+  const { memory_bytes, disk_bytes } = stats;
   one.kept.push({
     ...{ workload_id: run.workload_id, replica: run.replica, run_epoch: run.run_epoch },
     ...{ at: now, span_ms, cpu_millis: cpuOf(one, stats, now), memory_bytes, disk_bytes, gpus },
@@ -141,6 +154,13 @@ async function lookAt(context: Context, driver: Driver | undefined, one: Seen): 
   });
   one.at = now;
   if (one.kept.length > limits.samples_kept_by_agent) one.kept = foldSamples(one.kept);
+}
+
+/** Apart from what its driver tells: a GPU that does not answer hides nothing else. */
+async function gpusOf({ gpus, gpuUse }: Context, one: Seen): Promise<RunStats['gpus']> {
+  const uuids = gpus.get(runName(one.run.run)) ?? [];
+  if (uuids.length === 0 || gpuUse === undefined) return null;
+  return gpuUse(uuids).catch(() => null);
 }
 
 /** A run that has not answered the last time is not asked again until it does. */
