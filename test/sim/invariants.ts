@@ -264,7 +264,10 @@ function checkQuota(story: Story, watch: Watch): void {
 
 const desired_sql = `select r.*, w.name, w.spec, w.tenant_id, m.tenant_id as owner_tenant_id,
     m.sharing, (select count(*) from machine_guests g
-      where g.machine_id = m.id and g.tenant_id = w.tenant_id) as is_guest
+      where g.machine_id = m.id and g.tenant_id = w.tenant_id) as is_guest, coalesce(
+      (select group_concat(h.device) from (select device from holds where released_at is null
+        and device <> '' and workload_id = r.workload_id and replica = r.replica
+        and run_epoch = r.run_epoch order by device) h), '') as gpu_uuids
   from runs r join workloads w on w.id = r.workload_id join machines m on m.id = r.machine_id
   where r.machine_id = ?1 and r.removed_at is null
   order by r.workload_id, r.replica, r.run_epoch`;

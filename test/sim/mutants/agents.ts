@@ -98,18 +98,22 @@ export const agentMutants: readonly Mutant[] = [
   {
     name: 'trust-lost-not-parked',
     bug: 'I-11',
-    file: 'src/store/agents.ts',
-    find: '    parked += await parkForTrust(sql, run, args);',
-    replace: '    parked += run.run_epoch < 0 ? await parkForTrust(sql, run, args) : 1;',
+    file: 'src/store/sharing.ts',
+    find: '    return !mayRunThere(workload_tenant_id, { driver, as: driver_as }, run);',
+    replace: '    return workload_tenant_id === driver && driver_as === null;',
     why: 'a machine that is no longer shared goes on to run what others brought',
   },
   {
     name: 'placement-ignores-trust',
     bug: 'I-11, E12',
-    file: 'src/core/placement.ts',
-    find: `    if (!mayRun(trust, entry.driver, machine.sharing)) continue;
-    if (trusted`,
-    replace: '    if (trusted',
+    file: 'src/core/suitable.ts',
+    find: '    if (!mayRun(trust, entry.driver, machine.sharing, entry.as)) continue;\n',
+    replace: '',
+    also: {
+      file: 'src/store/sharing.ts',
+      find: '  return row !== undefined && mayRunThere(tenant_id, { driver, as }, row);',
+      replace: '  return row !== undefined;',
+    },
     why: 'weak isolation is given to somebody who is not the owner',
   },
 ];
