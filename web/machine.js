@@ -31,6 +31,23 @@ function gpuText({ model, memory_bytes, state }) {
   return `${model}${size}${state === 'ok' ? '' : `: ${state.replace('_', ' ')}`}`;
 }
 
+/** That its owner takes it back, and when. */
+function reclaimText({ phase, starts_at, stops_at, since, until, why_text }) {
+  const time = (at) => new Date(at).toLocaleString();
+  const end = until === null ? '' : `, until ${time(until)}`;
+  if (phase === 'planned') return `from ${time(starts_at)}${end}`;
+  if (phase === 'armed') return `whenever its owner uses it${end}`;
+  if (phase === 'grace') return `guests are stopped at ${time(stops_at)}: ${why_text}${end}`;
+  return `since ${time(since)}: ${why_text}${end}`;
+}
+
+/** What is about to be stopped for its machine's owner. */
+function takenText({ reclaim }) {
+  if (reclaim === null) return '';
+  const minutes = Math.ceil(reclaim.stops_in_ms / 60000);
+  return `the machine's owner takes it back: this stops in ${minutes} min`;
+}
+
 function showMachine(machine) {
   byId('machine').hidden = false;
   byId('machine-name').textContent = machine.name;
@@ -51,6 +68,7 @@ function showMachine(machine) {
       `${machine.held.cpu_millis / 1000} of ${machine.offered.cpu_millis / 1000} CPU, ${gib(machine.held.memory_bytes)} of memory`,
     ],
     ['GPU', inventory.gpus.length === 0 ? 'none' : inventory.gpus.map(gpuText).join(', ')],
+    ...(machine.reclaim === null ? [] : [['Taken back', reclaimText(machine.reclaim)]]),
   ];
   byId('facts').replaceChildren(
     ...facts.flatMap(([name, value]) => [element('dt', name), element('dd', value)]),
@@ -90,7 +108,8 @@ function row(workload) {
   const line = element('tr');
   const place = workload.placement;
   const is_running = workload.state === 'running';
-  const why = is_running ? useText(workload) : (workload.reason?.message ?? '');
+  const use = takenText(workload) || useText(workload);
+  const why = is_running ? use : (workload.reason?.message ?? '');
   const state =
     workload.queue_place === null
       ? workload.state

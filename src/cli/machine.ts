@@ -9,8 +9,10 @@ import { CliError, suggested } from './cli-error.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
+import { capsText, sharedText, standingLines } from './machine-standing.ts';
 import { onlineText } from './machines.ts';
 import { oneLine, pairLines, printData, printJson, type Tint, tint } from './output.ts';
+import { reclaimText } from './reclaim-view.ts';
 import { nearNames } from './suggest.ts';
 
 export type MachineOptions = { json?: boolean };
@@ -37,7 +39,7 @@ export async function refreshMachine(
 }
 
 /** The machine that is meant: the only one where none is named. */
-function pick(context: Context, machines: Machine[], name: string | undefined): Machine {
+export function pick(context: Context, machines: Machine[], name: string | undefined): Machine {
   const list = suggested(context.config, 'machines');
   if (name === undefined) {
     const [only, ...others] = machines;
@@ -64,6 +66,9 @@ function print(context: Context, machine: Machine, { json }: MachineOptions): vo
   }
   for (const line of facts(machine, context.io.clock.now())) printData(context, line);
   const { inventory } = machine;
+  const standing = standingLines(machine);
+  if (standing.length > 0) printData(context, '');
+  for (const line of standing) printNote(context, 'ok', line, null, '');
   if (inventory === null) return;
   if (inventory.gpus.length > 0) {
     printData(context, '');
@@ -88,9 +93,12 @@ function facts(machine: Machine, now: number): string[] {
     ['name', oneLine(machine.name)],
     ['id', machine.id],
     ['state', onlineText(machine, now)],
+    ['reclaim', machine.reclaim && reclaimText(machine.reclaim, now)],
     ['owner', oneLine(machine.owner)],
     ['region', machine.region],
-    ['shared', machine.sharing],
+    ['shared', sharedText(machine)],
+    ['drained', machine.drained_at === null ? null : 'it takes nothing new'],
+    ['offers', capsText(machine) === null ? null : `at most ${capsText(machine)}`],
     ['system', inventory && oneLine(`${inventory.os} ${inventory.os_version}, ${inventory.arch}`)],
     ['processor', inventory && `${oneLine(inventory.cpu_model)}, ${inventory.cpu_count} cores`],
     ['cpu free', `${free('cpu_millis') / 1000} of ${offered.cpu_millis / 1000}`],

@@ -10,10 +10,14 @@ import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
 import { oneLine, printJson, printTable, say } from './output.ts';
+import { reclaimMark } from './reclaim-view.ts';
 
 export type MachinesOptions = { json?: boolean };
 
-const headings = ['NAME', 'STATE', 'SYSTEM', 'CPU FREE', 'MEMORY FREE', 'DISK FREE', 'GPU', 'RUNS'];
+const headings = [
+  ...['NAME', 'STATE', 'OWNER', 'SHARED', 'SYSTEM', 'CPU FREE', 'MEMORY FREE', 'DISK FREE', 'GPU'],
+  'RUNS',
+];
 
 export async function machines(context: Context, options: MachinesOptions): Promise<number> {
   const items = await openClient(context).machines();
@@ -44,6 +48,8 @@ function row(machine: Machine, now: number): string[] {
   return [
     machine.name,
     onlineText(machine, now),
+    machine.owner,
+    machine.sharing,
     system,
     `${free('cpu_millis') / 1000} of ${offered.cpu_millis / 1000}`,
     `${formatMemory(free('memory_bytes'))} of ${formatMemory(offered.memory_bytes)}`,
@@ -62,9 +68,11 @@ function shortGpu({ model, memory_bytes, state, mig_mode }: GpuRecord): string {
 }
 
 export function onlineText(machine: Machine, now: number): string {
-  if (machine.online) return 'online';
+  const mark = `${machine.drained_at === null ? '' : ', draining'}${reclaimMark(machine.reclaim, now)}`;
+  if (machine.online) return `online${mark}`;
   const seen = machine.last_seen_at;
-  return seen === null ? 'never heard of' : `not heard of: ${formatAgo(now - seen)}`;
+  const silent = seen === null ? 'never heard of' : `not heard of: ${formatAgo(now - seen)}`;
+  return `${silent}${mark}`;
 }
 
 /** What cannot run on it, and why: one line for each driver that is not ready. */

@@ -25,3 +25,20 @@ export function momentOf(text: string, now: number): number {
 export function momentText(ms: number): string {
   return new Date(ms).toISOString().slice(0, 19).replace('T', ' ');
 }
+
+/**
+ * A moment to come: `18:00` by this computer's clock (tomorrow where that is over), in 30m, 2h, 7d,
+ * or a whole one as above.
+ */
+export function momentAhead(text: string, now: number): number {
+  const clock = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(text);
+  if (clock) {
+    const moment = new Date(now);
+    moment.setHours(Number(clock[1]), Number(clock[2]), 0, 0);
+    if (moment.getTime() <= now) moment.setDate(moment.getDate() + 1);
+    return moment.getTime();
+  }
+  const ahead = /^(\d+)([smhd])$/.exec(text);
+  if (ahead) return now + Number(ahead[1]) * unit_ms[ahead[2] as keyof typeof unit_ms];
+  return momentOf(text, now);
+}

@@ -9,6 +9,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Machine } from '../../src/contract/machines.ts';
 import { routes } from '../../src/contract/routes.ts';
 import {
   keyRequestSchema,
@@ -57,6 +58,8 @@ export type FakeApi = {
   reset_paths: string[];
   models: FakeModels;
   machines: unknown;
+  /** What any change of a machine is answered with. */
+  machine_changed: unknown;
   catalog: unknown;
   /** What the gateway does with a chat. */
   chat: (body: unknown, response: ServerResponse, request: IncomingMessage) => void;
@@ -87,6 +90,7 @@ export async function openFakeApi(): Promise<FakeApi> {
     reset_paths: [],
     models: { files: [], script: [] },
     machines: { items: [] },
+    machine_changed: { machine: null, stopped: 0, forgotten: 0 },
     catalog: { classes: [], images: [], models: [] },
     chat: (_, response) => response.writeHead(500).end(),
     async close() {
@@ -135,6 +139,8 @@ async function serve(api: FakeApi, request: IncomingMessage, response: ServerRes
 
 type Answer = { status: number; body: unknown };
 
+const changesOfMachines = new Set('sharing give drain undrain name limits fence DELETE'.split(' '));
+
 function answerCall(api: FakeApi, call: Call, authorization: string | undefined): Answer {
   const failure = api.failures.get(`${call.method} ${call.path}`);
   if (failure !== undefined) return refuse(api, failure);
@@ -153,6 +159,13 @@ function answerCall(api: FakeApi, call: Call, authorization: string | undefined)
       fix: null,
     };
     return answerModels(api.models, call, parts[1]) ?? refuse(api, missing);
+  }
+  if (parts[0] === 'machines' && call.method === 'POST') {
+    const { items } = schemaOf('listMachines', 200).parse(api.machines) as { items: Machine[] };
+    return { status: 200, body: items.find(({ id }) => id === parts[1]) };
+  }
+  if (parts[0] === 'machines' && changesOfMachines.has(parts[2] ?? call.method)) {
+    return { status: 200, body: schemaOf('shareMachine', 200).parse(api.machine_changed) };
   }
   switch (`${call.method} ${call.path}`) {
     case 'POST /v1/plan':

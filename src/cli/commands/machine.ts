@@ -3,6 +3,7 @@
  */
 import type { Command } from 'commander';
 import { type Go, json_text } from './go.ts';
+import { addPolicy } from './guard.ts';
 import { addMachineCare } from './machine-care.ts';
 import { addReclaim } from './reclaim.ts';
 import { addMove } from './regions.ts';
@@ -41,5 +42,6 @@ export function addMachine(program: Command, go: Go): void {
     );
   addMachineCare(group, go);
   addReclaim(group, go);
+  addPolicy(group, go);
   addMove(group, go);
 }
