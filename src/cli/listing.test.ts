@@ -139,7 +139,7 @@ test('machines shows what is free, and what cannot run there and why', async () 
   api.machines = { items: [box1] };
   const { code, stdout, stderr } = await runCli(['machines'], api);
   assert.equal(code, 0);
-  assert.match(stdout, /box1 {2}online {2}linux x64 {2}1 of 2 {4}4 GiB of 6 GiB {2}20\.0 GB/);
+  assert.match(stdout, /box1 {2}online {2}owner {2}private {2}linux x64 {2}1 of 2 {4}4 GiB of 6 GiB {2}20\.0 GB/);
   assert.equal(stderr, 'box1: docker cannot run: no Docker here\n');
 });
 

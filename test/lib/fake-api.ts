@@ -160,12 +160,12 @@ function answerCall(api: FakeApi, call: Call, authorization: string | undefined)
     };
     return answerModels(api.models, call, parts[1]) ?? refuse(api, missing);
   }
+  if (parts[0] === 'machines' && changesOfMachines.has(parts[2] ?? call.method)) {
+    return { status: 200, body: schemaOf('shareMachine', 200).parse(api.machine_changed) };
+  }
   if (parts[0] === 'machines' && call.method === 'POST') {
     const { items } = schemaOf('listMachines', 200).parse(api.machines) as { items: Machine[] };
     return { status: 200, body: items.find(({ id }) => id === parts[1]) };
-  }
-  if (parts[0] === 'machines' && changesOfMachines.has(parts[2] ?? call.method)) {
-    return { status: 200, body: schemaOf('shareMachine', 200).parse(api.machine_changed) };
   }
   switch (`${call.method} ${call.path}`) {
     case 'POST /v1/plan':

@@ -39,6 +39,11 @@ export const machineReasons = {
     sentence: '{machine} was cleared by its owner; this goes on wherever it can.',
     fix: 'bin/einsora show {name}',
   },
+  machine_not_yours: {
+    status: 403,
+    sentence: '{machine} belongs to {owner}: only its own admins do that.',
+    fix: 'bin/einsora machine ls',
+  },
   sharing_not_yours: {
     status: 403,
     sentence: '{machine} belongs to another tenant: only its own admins share it further.',
