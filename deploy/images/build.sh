@@ -10,7 +10,7 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 source=$here/../../src
-name=${1:?which image? one of: debian python jupyter llama-cpp}
+name=${1:?which image? one of: debian python jupyter llama-cpp vllm}
 shift
 name=${name#localhost/einsora/}
 name=${name%:*}

@@ -1,12 +1,13 @@
 /**
  * The model of a launch, as far as it is known before anything is recorded.
  *
- * Invariants: a model that no engine of this version runs is refused before a byte of it is
+ * Invariants: a model that its engine does not read is refused before a byte of it is
  * fetched; a file of a machine is for those whose machine it is, and others learn not even whether
  * it is there.
  */
 import { EinsoraError } from '../contract/errors.ts';
 import type { Launch, Plan } from '../contract/workloads.ts';
+import { runtimesOf } from '../core/images.ts';
 import { parseModelName } from '../models/source-name.ts';
 import { modelFileId } from '../models/store.ts';
 import { findModelFile } from '../store/model-files.ts';
@@ -26,12 +27,18 @@ export async function lookModel(
     throw new EinsoraError('file_source_refused');
   }
   const remote = await look(deps, tenant_id, asked.model);
-  if (remote !== null && remote.format !== 'gguf') {
+  if (remote !== null && remote.format !== formatFor(asked)) {
     const { repo, format } = remote;
     const page = repo === null ? 'at its publisher' : `${deps.hub_url}/models?search=${repo}`;
     throw new EinsoraError('no_engine_for_format', { model: asked.model, format, page });
   }
   return remote;
+}
+
+/** What the engine reads that it asks for: vLLM safetensors, all others GGUF. */
+function formatFor({ kind, image_id }: Launch): RemoteModel['format'] {
+  const runtimes = image_id === undefined ? [] : runtimesOf(kind, image_id);
+  return runtimes.some(({ engine }) => engine === 'vllm') ? 'safetensors' : 'gguf';
 }
 
 /** Without a hub, what a machine has of the model already will do. */

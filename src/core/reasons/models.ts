@@ -137,8 +137,8 @@ export const modelReasons = {
   },
   no_engine_for_format: {
     status: 409,
-    sentence: '{model} is in {format}, and no engine of this version runs that.',
-    fix: 'look for a GGUF of it: {page}',
+    sentence: '{model} is in {format}, which the engine that would run it does not read.',
+    fix: 'look for a GGUF of it: {page}; safetensors are read on NVIDIA GPUs: --image einsora-vllm',
   },
   model_in_use: {
     status: 409,
