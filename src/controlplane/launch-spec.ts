@@ -207,12 +207,22 @@ function askedBy(spec: WorkloadSpec, sort: StepSort, name: string, catalog: Cata
     }
     default: {
       const kept = omit(omit(asked, 'gpu_class'), 'gpu_count');
-      // An endpoint needs what its model needs; anything else has the size it had.
-      const { cpu_millis, memory_bytes } = spec;
-      const size = spec.kind === 'endpoint' ? {} : { cpu_millis, memory_bytes };
+      // An endpoint needs what its model needs; anything else has the size it had, if there is one.
+      const size = spec.kind === 'endpoint' ? {} : sizeWithin(spec, catalog);
       return { ...kept, ...size, accelerator: 'cpu' };
     }
   }
+}
+
+/** Of what a spec has, as much as there is of CPU classes. */
+function sizeWithin({ cpu_millis, memory_bytes }: WorkloadSpec, { classes }: Catalog) {
+  const of_cpu = classes.filter(({ accelerator }) => accelerator === 'cpu');
+  const most = (name: 'cpu_millis' | 'memory_bytes') =>
+    Math.max(1, ...of_cpu.map((entry) => entry[name]));
+  return {
+    cpu_millis: Math.min(cpu_millis, most('cpu_millis')),
+    memory_bytes: Math.min(memory_bytes, most('memory_bytes')),
+  };
 }
 
 /** What a spec asks of placement, as a launch. */

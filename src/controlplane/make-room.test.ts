@@ -13,11 +13,27 @@ import {
   runAnew,
   type Tale,
 } from '../../test/lib/use-rig.ts';
+import type { MakeRoomArgs } from '../store/make-room.ts';
+import type { EinsoraStore } from '../store/transactions.ts';
 
 /** Does not fit beside the endpoint that runs. */
 const large = { kind: 'endpoint', model: 'smollm2-135m', name: 'large', gpu_class: 'cpu-4c-16g' };
 const idle_samples = 31;
 const options = { after_ms: null };
+
+/** The same store, with something that happens right before or after room is made in it. */
+function around(
+  store: EinsoraStore,
+  meanwhile: { before?(): Promise<void>; after?(): Promise<void> },
+): EinsoraStore {
+  const transact = async (name: 'makeRoom', args: MakeRoomArgs) => {
+    if (name === 'makeRoom') await meanwhile.before?.();
+    const done = await store.transact(name, args);
+    if (name === 'makeRoom') await meanwhile.after?.();
+    return done;
+  };
+  return { ...store, transact: transact as EinsoraStore['transact'] };
+}
 
 const as = (token: string | undefined) => (token === undefined ? {} : { token });
 const launch = ({ rig }: Tale, token?: string) =>
@@ -89,14 +105,9 @@ given(
     await live(tale, idle_samples);
     await launch(tale);
     const { store } = rig.apiDeps;
-    rig.apiDeps.store = {
-      ...store,
-      transact: async (name, args) => {
-        const done = await store.transact(name, args);
-        if (name === 'makeRoom') use.lastUse.touch(id);
-        return done;
-      },
-    };
+    rig.apiDeps.store = around(store, {
+      after: async () => use.lastUse.touch(id),
+    });
     assert.equal((await makeRoom(tale)).status, 202);
     const woken = await rowOf(tale);
     assert.deepEqual([woken.intent, woken.park_cause], ['running', 'none']);
@@ -113,16 +124,13 @@ given(
     await live(tale, idle_samples);
     await launch(tale);
     const { store } = rig.apiDeps;
-    rig.apiDeps.store = {
-      ...store,
-      transact: async (name, args) => {
-        if (name !== 'makeRoom') return store.transact(name, args);
+    rig.apiDeps.store = around(store, {
+      async before() {
         await observe(tale, 'parked');
         await rig.clock.advance(1000);
         await runAnew(tale);
-        return store.transact(name, args);
       },
-    };
+    });
     const made = await makeRoom(tale);
     assert.deepEqual([made.status, made.body.error?.code], [409, 'room_changed']);
     assert.equal((await rowOf(tale)).state, 'running');
