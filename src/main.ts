@@ -13,6 +13,7 @@ import { addCompletion } from './cli/commands/completion.ts';
 import { addEndpoint, addKeys } from './cli/commands/endpoint.ts';
 import { addFallback } from './cli/commands/fallback.ts';
 import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
+import { addGuard } from './cli/commands/guard.ts';
 import { addInside } from './cli/commands/inside.ts';
 import { addLaunch } from './cli/commands/launch.ts';
 import { addLogin } from './cli/commands/login.ts';
@@ -95,6 +96,7 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   program.commandsGroup('Machines and models:');
   addPlace(program, go);
   addMachine(program, go);
+  addGuard(program, go);
   addCatalogEntries(program, go);
   addRegions(program, go);
   addEndpoint(program, go);

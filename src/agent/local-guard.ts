@@ -64,9 +64,10 @@ export function openLocalGuard({ data_dir, exec, drivers, clock }: LocalGuardOpt
       known = inventory;
       const now = policy.current();
       const found = policyFinding(now);
+      const own = found === null ? [] : [found];
       return {
         ...inventory,
-        findings: found === null ? inventory.findings : [...inventory.findings, found],
+        findings: [...inventory.findings, ...own],
         ...(now.path === null ? {} : { refuses: now.policy.refuses }),
       };
     },

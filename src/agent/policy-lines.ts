@@ -12,7 +12,8 @@ export function parseJson(text: string): Parsed {
     const message = error instanceof Error ? error.message : String(error);
     const at = / at position (\d+)/.exec(message)?.[1];
     const short = message.replace(/ in JSON.*$/s, '').replace(/, \.{0,3}".*$/s, '');
-    const position = at === undefined ? text.trimEnd().length : Number(at);
+    const end = text.trimEnd().length;
+    const position = at === undefined ? end : Math.min(end, Number(at));
     return { ok: false, line: lineAt(text, position), problem: `no JSON: ${short}` };
   }
 }

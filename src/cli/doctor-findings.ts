@@ -71,6 +71,7 @@ export function collectFindings(facts: DoctorFacts): Diagnosis {
     { name: 'gpu', findings: of('gpu', 'gpu use') },
     { name: 'virtualization', findings: [...of('kvm'), ...driverFindings(facts, 'libvirt')] },
     { name: 'docker', findings: saidOnce([...of('docker'), ...driverFindings(facts, 'docker')]) },
+    { name: 'owner', findings: of('policy', 'pause') },
     { name: 'port', findings: [portFinding(facts)] },
     { name: 'control plane', findings: [controlPlaneFinding(facts)] },
   ];

@@ -153,12 +153,24 @@ async function lookAtMachine({ config, io }: Context, scratch: string) {
     llama.createLlamaCpp(tools).find(),
   ]);
   const fetches = engine.ok || engine.installable;
+  const guard = await lookAtGuard(config.data_dir, clock.now());
   return {
-    inventory,
+    inventory: { ...inventory, findings: [...inventory.findings, ...guard] },
     main_driver,
     sandbox_download_bytes: fetches ? bwrap.download_bytes : null,
     engine: engineFact(engine),
   };
+}
+
+/** What the machine's owner says of it: its policy file, and its button. */
+async function lookAtGuard(data_dir: string, now: number): Promise<Finding[]> {
+  const [{ openPolicy, policyPaths }, { policyFinding }, { buttonFinding }] = await Promise.all([
+    import('../agent/policy-source.ts'),
+    import('../agent/local-guard.ts'),
+    import('../agent/guard/button.ts'),
+  ]);
+  const policy = policyFinding(openPolicy(policyPaths(data_dir)).current());
+  return [policy, buttonFinding(data_dir, now)].filter((one) => one !== null);
 }
 
 type EngineAnswer = Awaited<

@@ -57,6 +57,8 @@ const lazy_commands = new Set([
   'src/cli/up.ts',
   'src/cli/agent.ts',
   'src/cli/doctor.ts',
+  'src/cli/guard.ts',
+  'src/cli/machine-policy.ts',
   'src/cli/models-validate.ts',
 ]);
 

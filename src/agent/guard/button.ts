@@ -7,6 +7,8 @@
 import { rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
+import { formatDuration } from '../../core/format.ts';
+import type { Finding } from '../../drivers/driver.ts';
 import { makePrivateFolder, readIfThere, writeDurably } from '../../lib/files.ts';
 
 const buttonSchema = z.object({
@@ -44,6 +46,15 @@ export function releaseButton(path: string): boolean {
   const was = readText(path) !== null;
   rmSync(path, { force: true });
   return was;
+}
+
+/** For the doctor and the page of the machine; null where nothing is pressed. */
+export function buttonFinding(data_dir: string, now: number): Finding | null {
+  const button = readButton(buttonPath(data_dir), now);
+  if (button === null) return null;
+  const until = button.until === null ? '' : ` for ${formatDuration(button.until - now)} more`;
+  const message = `this machine is paused by its owner${until}: nothing new starts on it`;
+  return { check: 'pause', status: 'warning', message, fix: 'bin/einsora resume' };
 }
 
 function readText(path: string): string | null {
