@@ -120,10 +120,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
       }),
       instance: createInstanceWork({ clock, patience }),
     },
-    journal,
-    inventory,
-    models,
-    guard,
+    ...{ journal, inventory, models, guard },
     samples: 'at_once',
     gpuUse: createGpuUse(createMachineReader(runTool), clock),
     boot_id: bootId(),
@@ -131,10 +128,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
     random,
     log,
   });
-  async function stop(): Promise<void> {
-    await agent.stop();
-    await docker.stop();
-  }
+  const stop = () => agent.stop().then(docker.stop);
   const driverOf = (asked: string, run: RunKey): Driver | undefined =>
     asked === machine_id ? here.get(journal.read(run)?.driver ?? '') : undefined;
   return { agent: { ...agent, stop }, driverOf };

@@ -81,7 +81,9 @@ export function policyFinding({ path, problem }: CurrentPolicy): Finding | null 
   if (problem === null) {
     return { check, status: 'ok', message: `the policy of this machine is ${path}`, fix: null };
   }
-  const message = `${path} is no policy: ${problem}; what was in force before stays so, and without that guests are kept out`;
+  const message =
+    `${path} is no policy: ${problem}; what was in force before stays so, ` +
+    'and without that guests are kept out';
   return { check, status: 'warning', message, fix: `bin/einsora machine policy check ${path}` };
 }
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { brokenRule, refuses_nothing } from '../core/refusals.ts';
+import { exec } from '../lib/exec.ts';
 import { default_policy, isWithin, locked_policy, readPolicy } from './policy.ts';
 import { openPolicy } from './policy-source.ts';
 
@@ -105,7 +105,7 @@ test('each rule refuses what it names and lets the rest be', () => {
   assert.equal(unknown, 'guests.tenants', 'who is not known is nobody that is named');
 });
 
-test('a policy counts as it is now; a bad one leaves the last good one; none is the default', () => {
+test('a policy counts as it is now; a bad one leaves the last good one; none is the default', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'einsora-policy-'));
   const path = join(folder, 'policy.json');
   const other = join(folder, 'other.json');
@@ -122,7 +122,7 @@ test('a policy counts as it is now; a bad one leaves the last good one; none is 
     assert.match(bad.problem ?? '', /^line 1: no JSON/);
     assert.deepEqual(openPolicy([path]).current().policy, locked_policy);
     rmSync(path);
-    execFileSync('mkfifo', [path]);
+    await exec('mkfifo', [path], { timeout_ms: 10_000, env: { PATH: '/usr/bin:/bin' } });
     assert.match(openPolicy([path]).current().problem ?? '', /no plain file/);
     rmSync(path);
     mkdirSync(path);

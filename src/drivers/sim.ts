@@ -12,7 +12,14 @@ import type { DriverName } from '../core/trust.ts';
 import type { Clock } from '../lib/clock.ts';
 import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
 import { fraction, type Random } from '../lib/random.ts';
-import { type Driver, DriverError, no_stats, type Observation, type RunSpec } from './driver.ts';
+import {
+  type Driver,
+  DriverError,
+  no_stats,
+  type Observation,
+  type RunSpec,
+  type RunStats,
+} from './driver.ts';
 import { createKeyedMutex } from './mutex.ts';
 import { cutPiece, pieceAt } from './output.ts';
 import { createSimFiles, type SimFiles } from './sim-files.ts';
@@ -120,15 +127,7 @@ export function createSimDriver(options: SimOptions): Driver {
       const wait_ms = found.plan.ready_after_ms === undefined ? 0 : found.plan.ready_after_ms;
       return serve(() => wait_ms !== null && clock.now() >= found.started_at + wait_ms);
     },
-    async stats(run) {
-      const found = alive(run);
-      if (found === null) return no_stats;
-      const gpus = (found.gpu_uuids ?? []).map((uuid) => ({
-        ...{ uuid, busy_percent: 50, memory_bytes: 2 ** 30 },
-      }));
-      const used = { cpu_ms: clock.now() - found.started_at, memory_bytes: 2 ** 27 };
-      return { ...no_stats, ...used, gpus: gpus.length === 0 ? null : gpus };
-    },
+    stats: async (run) => statsOf(alive(run), clock.now()),
     ...insideOf(awake, besideOf, clock),
     async erase(workload_id) {
       const held = runs.list().some(({ run }) => run.workload_id === workload_id);
@@ -136,6 +135,15 @@ export function createSimDriver(options: SimOptions): Driver {
       runs.forget(workload_id);
     },
   };
+}
+
+function statsOf(found: SimRun | null, now_ms: number): RunStats {
+  if (found === null) return no_stats;
+  const gpus = (found.gpu_uuids ?? []).map((uuid) => ({
+    ...{ uuid, busy_percent: 50, memory_bytes: 2 ** 30 },
+  }));
+  const used = { cpu_ms: now_ms - found.started_at, memory_bytes: 2 ** 27 };
+  return { ...no_stats, ...used, gpus: gpus.length === 0 ? null : gpus };
 }
 
 type Awake = (run: RunKey, code: ReasonCode) => SimRun;
