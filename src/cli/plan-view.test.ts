@@ -20,8 +20,11 @@ test('a plan says what was asked with its defaults, what was chosen, and why not
     '  isolation  weak',
     '  tier       trusted',
     '  host sees  everything: files, memory, prompts and answers',
-    'Not chosen:',
-    '  box2        box2 has no apple accelerator. (einsora doctor)',
+    'Machines:',
+    '  MACHINE  BY                  ANSWER',
+    '  box1     linux-native, weak  chosen',
+    '  box2     -                   box2 has no apple accelerator. (einsora doctor)',
+    'Other classes:',
     '  cpu-8c-32g  larger than needed',
   ]);
 });
@@ -68,4 +71,11 @@ test('a plan says which GPUs it asks for, which it would get, and with whom it s
   const shared = 'shared with workloads of yours that say so too';
   assert.ok(lines.includes(`  gpus         1, l40s with 40 GiB or more, ${shared}`));
   assert.ok(lines.includes('  gpus       GPU-1 (shared with chat)'));
+});
+
+test('a plan that waits says in which place, and after whom', () => {
+  const line = (queue: typeof plan.queue) => planLines({ ...plan, chosen: null, queue }).at(-1);
+  assert.equal(line(plan.queue), 'Queue: it would be next');
+  const queue = { place: 11, own: ['chat', 'lab'], own_more: 1, others: 7 };
+  assert.equal(line(queue), 'Queue: place 11, after chat, lab, 1 more of yours, 7 of others');
 });

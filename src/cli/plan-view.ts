@@ -18,7 +18,9 @@ export function planLines(plan: Plan): string[] {
     ...fallbackLines(plan),
     ...roomLines(plan),
     ...downloadLines(plan),
-    ...refusedLines(plan),
+    ...machineLines(plan),
+    ...classLines(plan),
+    ...queueLines(plan),
   ];
 }
 
@@ -108,18 +110,38 @@ function downloadLines({ download, chosen }: Plan): string[] {
   return [`To fetch: ${formatBytes(bytes)}${files}${free}${full}`];
 }
 
-function refusedLines(plan: Plan): string[] {
-  const machines = plan.machines_not_chosen.map(({ machine_name, message, fix }) => [
-    oneLine(machine_name),
-    withoutName(oneLine(message), oneLine(machine_name)) +
-      (fix === null ? '' : ` (${oneLine(fix)})`),
-  ]);
-  const classes = plan.classes_not_chosen.map(({ gpu_class, why }) => [
-    oneLine(gpu_class),
-    oneLine(why),
-  ]);
-  const rows = [...machines, ...classes];
-  return rows.length === 0 ? [] : ['Not chosen:', ...indent(alignColumns(rows))];
+/** Every machine, by which driver it would run there, and why not. */
+function machineLines({ candidates }: Plan): string[] {
+  if (candidates.length === 0) return [];
+  const rows = candidates.map(({ machine_name, driver, isolation, answer, reason }) => {
+    const name = oneLine(machine_name);
+    const fix = reason?.fix ? ` (${oneLine(reason.fix)})` : '';
+    const why = reason === null ? '' : withoutName(oneLine(reason.message), name) + fix;
+    const by = driver === null ? '-' : `${driver}${isolation === null ? '' : `, ${isolation}`}`;
+    return [name, by, answer === 'no' ? why : answers[answer]];
+  });
+  return ['Machines:', ...indent(alignColumns([['MACHINE', 'BY', 'ANSWER'], ...rows]))];
+}
+
+const answers = { chosen: 'chosen', fits: 'would do too, and leaves more unused' } as const;
+
+function classLines({ classes_not_chosen }: Plan): string[] {
+  if (classes_not_chosen.length === 0) return [];
+  const rows = classes_not_chosen.map(({ gpu_class, why }) => [oneLine(gpu_class), oneLine(why)]);
+  return ['Other classes:', ...indent(alignColumns(rows))];
+}
+
+/** Whose turn comes before. What has its place at once stands in no queue. */
+function queueLines({ queue, chosen, refused }: Plan): string[] {
+  if (refused || (chosen !== null && queue.place === 1)) return [];
+  if (queue.place === 1) return ['Queue: it would be next'];
+  const { own, own_more, others } = queue;
+  const before = [
+    ...own.map(oneLine),
+    ...(own_more > 0 ? [`${own_more} more of yours`] : []),
+    ...(others > 0 ? [`${others} of others`] : []),
+  ];
+  return [`Queue: place ${queue.place}, after ${before.join(', ')}`];
 }
 
 /** The line begins with the machine's name already. */

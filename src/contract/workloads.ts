@@ -118,6 +118,26 @@ export const planSchema = z
     reason: reasonSchema.nullable(),
     /** Why a launch would be refused, where it would: over a quota. */
     refused: reasonSchema.nullable(),
+    /** Every machine that the tenant may know of: the chosen one, those that would do too, others. */
+    candidates: z.array(
+      z.object({
+        machine_name: z.string(),
+        answer: z.enum(['chosen', 'fits', 'no']),
+        /** By which it would run; null where none would do. */
+        driver: z.string().nullable(),
+        isolation: z.enum(['strong', 'weak']).nullable(),
+        host_sees: z.string().nullable(),
+        reason: reasonSchema.nullable(),
+      }),
+    ),
+    /** The place it would get among what waits, and what is before it. */
+    queue: z.object({
+      place: z.number(),
+      /** Names of the tenant's own, the first few, and how many more of them. */
+      own: z.array(z.string()),
+      own_more: z.number(),
+      others: z.number(),
+    }),
     machines_not_chosen: z.array(reasonSchema.extend({ machine_name: z.string() })),
     classes_not_chosen: z.array(z.object({ gpu_class: z.string(), why: z.string() })),
     /** Idle endpoints of the asker that could make room for it. */

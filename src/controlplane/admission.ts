@@ -22,6 +22,7 @@ import type { Amounts, MachineView, Placement } from '../core/workload.ts';
 import type { Slices } from '../lib/slices.ts';
 import type { ReturningRow } from '../store/fallback-return.ts';
 import type { WaitingFields } from '../store/queue.ts';
+import type { Line } from './queue-view.ts';
 import type { OneReplica } from './replica-units.ts';
 
 /** `fallback_step`: which of its fallbacks this is, from 1; 0 for what it asked. */
@@ -32,6 +33,10 @@ export type Decisions = {
   placed: Placed[];
   /** In the order of the queue. */
   waits: Waits[];
+  /** The same as fair share saw them, and by what use. */
+  line: Line;
+  /** With what is kept free on them. */
+  machines: readonly MachineView[];
   reason(group: Group): WaitReason;
   /** True where the pass stopped placing at its limit: another one has more to do. */
   more: boolean;
@@ -103,6 +108,7 @@ export async function decideAll(
   const heads = await decideHeads(turns, index, snapshot, slices);
   const placed: Placed[] = [];
   const waits: Waits[] = [];
+  const waiting: Waiting[] = [];
   const exhausted = new Set<Group>();
   const tryAsk = (ask: Ask, { tenant_id, creator_id, one }: Asker, anew = false) => {
     const group = index.group(ask, tenant_id, creator_id);
@@ -133,8 +139,10 @@ export async function decideAll(
       break;
     }
     if (is_kept && placement === null) index.reserve(group, head);
-    if (placement === null) waits.push({ row, group, asked });
-    else placed.push({ row, placement, fallback_step });
+    if (placement === null) {
+      waits.push({ row, group, asked });
+      waiting.push(turn);
+    } else placed.push({ row, placement, fallback_step });
     if (slices.isOver()) await slices.rest();
   }
   // Whoever waits comes first: this is what they left.
@@ -149,7 +157,8 @@ export async function decideAll(
   const fallback_at = nextFallback(snapshot, asks);
   const returns = (snapshot.returning ?? []).filter(fits);
   const more = placed.length >= placements_limit;
-  return { placed, waits, reason: index.reason, more, returns, fallback_at };
+  const seen = { line: { waiting, uses: snapshot.uses }, machines: snapshot.machines };
+  return { placed, waits, ...seen, reason: index.reason, more, returns, fallback_at };
 }
 
 function amountsOf(row: ReturningRow, sign: 1 | -1): Amounts {

@@ -13,6 +13,8 @@ import type { EinsoraStore } from '../store/transactions.ts';
 
 export type Catalogs = {
   read(): Promise<Catalog>;
+  /** Whatever anybody wrote up to now counts. */
+  look(): Promise<Catalog>;
   /** Something of it, or of where machines are, was written here. */
   changed(): void;
   /** The regions of the machines that a tenant may know of. */
@@ -61,6 +63,7 @@ export function createCatalogs(store: Pick<EinsoraStore, 'read'>, clock: Clock):
   }
 
   return {
+    look,
     regions: (tenant_id) => regionsOf(tenant_id),
     allRegions: () => regionsOf(null),
     async read() {

@@ -69,7 +69,7 @@ export type ControllerDeps = {
   log: Log;
   presence: Presence;
   machines: MachineViews;
-  catalogs: Pick<Catalogs, 'read'>;
+  catalogs: Pick<Catalogs, 'look'>;
   queue: QueueView;
   /** What each user has used, for fair share; counted by age. */
   uses: () => Promise<readonly Use[]>;
@@ -194,11 +194,10 @@ function glance({ presence, memory, written }: Context): string {
 }
 
 async function fingerprint(context: Context): Promise<string> {
-  const { store, clock, presence, memory, catalogs } = context;
+  const { store, clock, presence, memory } = context;
   const online = memory.machine_ids.map((id) => (presence.isOnline(id) ? '1' : '0')).join('');
-  const { revision } = await catalogs.read();
   const seen = await store.read(queueFingerprint, { now: clock.now() });
-  return `${online} ${revision} ${memory.units.silence()} ${seen}`;
+  return `${online} ${memory.units.silence()} ${seen}`;
 }
 
 async function untilNext({ store, clock, memory, written }: Context): Promise<number> {
@@ -232,7 +231,7 @@ async function pass(context: Context): Promise<PassFacts> {
   const views = await machines.all(slices);
   memory.machine_ids = views.map((view) => view.id);
   const refused = new Set(memory.refused.keys());
-  const catalog = await catalogs.read();
+  const catalog = await catalogs.look();
   const seen = { waiting, machines: views, uses: await uses(), now: clock.now(), catalog };
   const snapshot = { ...seen, refused, returning: returning.may };
   const decisions = await decideAll(snapshot, memory.asks, slices);
@@ -336,7 +335,7 @@ type Move = WaitReason & {
 /** Shows the queue as it stands, and collects those whose reason to wait is another one now. */
 async function tellWaits(
   context: Context,
-  { waits, reason }: Decisions,
+  { waits, reason, line, machines }: Decisions,
   slices: Slices,
 ): Promise<{ moves: Move[]; more: boolean }> {
   const reasons = new Map<Group, WaitReason>();
@@ -368,7 +367,7 @@ async function tellWaits(
     }
     if (slices.isOver()) await slices.rest();
   }
-  context.queue.replace(standings);
+  context.queue.replace(standings, line, machines);
   return { moves, more: moved >= queued_limit };
 }
 

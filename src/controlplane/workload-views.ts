@@ -27,6 +27,7 @@ import type { EinsoraStore } from '../store/transactions.ts';
 import { currentRuns } from '../store/workloads.ts';
 import { heldGpus, sharesWith } from './device-views.ts';
 import { fallbackViews, takenView } from './fallback-views.ts';
+import { candidatesOf } from './plan-candidates.ts';
 import type { QueueView } from './queue-view.ts';
 import { workloadReclaim } from './reclaim-view.ts';
 import { replicaRows, replicaViews, standingRun } from './replica-views.ts';
@@ -39,7 +40,7 @@ export type ViewDeps = {
   store: EinsoraStore;
   presence: Presence;
   clock: Clock;
-  queue: Pick<QueueView, 'place' | 'reason'>;
+  queue: Pick<QueueView, 'place' | 'reason' | 'waiting' | 'reserved'>;
   /** Where an OpenAI client points. */
   gateway_url: () => string;
   /** What a workload's run uses. */
@@ -155,7 +156,7 @@ export function planView(
   over: Details | null,
   creator_id = '',
   catalog: Catalog = builtin_catalog,
-): Omit<Plan, 'download' | 'make_room'> {
+): Omit<Plan, 'download' | 'make_room' | 'queue'> {
   const decision = place(asked.spec, tenant_id, machines, creator_id, catalog);
   return {
     asked: shownSpec(asked.spec),
@@ -165,6 +166,7 @@ export function planView(
     host_sees: hostSeesIn(decision.chosen),
     reason: reasonBody(decision.code, decision.details, asked.spec.name),
     refused: over === null ? null : reasonBody('quota_exceeded', over, asked.spec.name),
+    candidates: candidatesOf(decision),
     machines_not_chosen: decision.refusals.map((refusal) => ({
       machine_name: refusal.machine_name,
       code: refusal.code,

@@ -14,13 +14,15 @@ import { type ImageRuntime, runsForm, runtimesOf } from './images.ts';
 import type { Details, ReasonCode } from './reasons.ts';
 import { devicesFor, leftOver, roomRefusal } from './room.ts';
 import { hasAccelerator, suitable } from './suitable.ts';
-import { isolationOf, maySee, trustLevel } from './trust.ts';
+import { type DriverName, isolationOf, maySee, trustLevel } from './trust.ts';
 import { countRefusals, refusalDetails, waitCode, waitDetails } from './why-not.ts';
 import type { Amounts, MachineDriver, MachineView, Placement } from './workload.ts';
 
 export type Refusal = {
   machine_id: string;
   machine_name: string;
+  /** Where one would do, and something else is in the way. */
+  driver: DriverName | null;
   code: ReasonCode;
   details: Details;
 };
@@ -52,7 +54,8 @@ export function place(
     const code = typeof entry === 'string' ? entry : roomRefusal(ask, machine, by(entry));
     if (code !== null) {
       const details = refusalDetails(code, ask, tenant_id, machine, catalog);
-      refusals.push({ machine_id: machine.id, machine_name: machine.name, code, details });
+      const driver = typeof entry === 'string' ? null : entry.driver;
+      refusals.push({ machine_id: machine.id, machine_name: machine.name, driver, code, details });
     } else if (typeof entry !== 'string') {
       const placement = placementOn(machine, entry, ask, creator_id, catalog);
       fitting.push({ placement, waste: leftOver(machine, ask, by(entry)) });
@@ -72,6 +75,10 @@ function whyWaits(ask: Ask, refusals: readonly Refusal[]) {
     const { code, details } = refusals.find(({ machine_id }) => machine_id === home) ?? removed;
     return { code, details };
   }
+  const [only] = refusals;
+  // Where there is only one machine, its own refusal says more than "no machine matches".
+  if (only !== undefined && refusals.length === 1)
+    return { code: only.code, details: only.details };
   const counts = countRefusals(refusals.map(({ code }) => code));
   return { code: waitCode(counts), details: waitDetails(counts, ask) };
 }

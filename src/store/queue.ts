@@ -100,11 +100,11 @@ export const nextAttempt: Query<{ now: number }, number | null> = async (sql, ar
 
 /**
  * A text that is another one whenever something that admission looks at was added, moved or taken
- * away: what waits, what is held, what machines offer.
+ * away: what waits, what is held, what machines offer, what the catalog says.
  */
 export const queueFingerprint: Query<{ now: number }, string> = async (sql, args) => {
   const facts = await sql.get(
-    `select waiting.*, offered.*, held.*, ones.*
+    `select waiting.*, offered.*, held.*, catalog.*, ones.*
      from (select count(*) as waiting, max(id) as last,
          cast(coalesce(sum(revision), 0) as bigint) as revisions,
          cast(coalesce(sum(case when not_before > $1 then 1 else 0 end), 0) as bigint) as resting
@@ -113,8 +113,10 @@ export const queueFingerprint: Query<{ now: number }, string> = async (sql, args
          cast(coalesce(sum(inventory_revision), 0) as bigint) as inventories,
          cast(coalesce(sum(generation), 0) as bigint) as generations from machines) offered,
        (select count(*) as held from holds where released_at is null) held,
+       (select max(value) as catalog from meta where key = 'catalog_revision') catalog,
        (select count(*) as ones, cast(coalesce(sum(revision), 0) as bigint) as ones_revisions
-         from replicas where state = 'waiting' and not_before <= $1) ones`,
+         from replicas where state = 'waiting' and not_before <= $1) ones,
+       (select max(value) as catalog_revision from meta where key = 'catalog_revision') catalog`,
     [args.now],
   );
   return JSON.stringify(facts);

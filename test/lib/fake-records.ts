@@ -42,6 +42,21 @@ export const plan: Plan = {
   reason: null,
   refused: null,
   download: null,
+  candidates: [
+    {
+      ...{ machine_name: 'box1', answer: 'chosen', driver: 'linux-native', isolation: 'weak' },
+      ...{ host_sees: 'everything: files, memory, prompts and answers', reason: null },
+    },
+    {
+      ...{ machine_name: 'box2', answer: 'no', driver: null, isolation: null, host_sees: null },
+      reason: {
+        code: 'accelerator_missing',
+        message: 'box2 has no apple accelerator.',
+        fix: 'einsora doctor',
+      },
+    },
+  ],
+  queue: { place: 1, own: [], own_more: 0, others: 0 },
   machines_not_chosen: [
     {
       machine_name: 'box2',

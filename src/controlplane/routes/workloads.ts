@@ -26,6 +26,8 @@ import type { ApiDeps } from '../api-deps.ts';
 import { downloadOf } from '../launch-model.ts';
 import { completeLaunch } from '../launch-spec.ts';
 import { offerRoom, offerView, withRoomOffer } from '../make-room.ts';
+import { withReservations } from '../plan-candidates.ts';
+import { queueOf } from '../plan-queue.ts';
 import { secretNames } from '../request-extras.ts';
 import { eventView, planView, workloadView, workloadViews } from '../workload-views.ts';
 
@@ -45,14 +47,15 @@ function launchRoutes(app: Api, deps: ApiDeps): void {
     const own = { tenant_id, creator_id: user_id, claims: spec.replicas };
     const claim = { ...spec, gpu_class, ...own };
     const over = await deps.store.read(foreseeRefusal, claim);
-    const views = await deps.machines.forPlan(tenant_id);
+    const views = withReservations(await deps.machines.forPlan(tenant_id), deps.queue);
     const catalog = await deps.catalogs.read();
     const plan = planView(asked, tenant_id, views, over, user_id, catalog);
     const asker = { tenant_id, user_id, role };
     const make_room = offerView(await offerRoom(deps, spec, user_id, asker, views));
     const machine_id = plan.chosen?.machine_id ?? null;
     const download = await downloadOf(deps, tenant_id, machine_id, remote);
-    return c.json({ ...plan, download, make_room }, 200);
+    const queue = await queueOf(deps, spec, asker);
+    return c.json({ ...plan, download, make_room, queue }, 200);
   });
 
   app.openapi(routes.launch, async (c) => {
