@@ -5,11 +5,12 @@
  * two answers; an endpoint is asked for as the API would ask the store.
  */
 import { makeId } from '../../src/core/ids.ts';
-import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
+import { type AskedMachine, no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
 import type { LaunchArgs } from '../../src/store/workloads.ts';
 import { sizes } from './amounts.ts';
 import type { Chance } from './chance.ts';
 import type { ControlPlane } from './control-plane.ts';
+import { specThatFalls } from './fallbacks.ts';
 import type { Link } from './link.ts';
 import type { Deed } from './schedule.ts';
 import type { Story } from './story.ts';
@@ -33,6 +34,8 @@ type Options = {
   link: Link;
   tenants: readonly Tenant[];
   controlPlane: () => ControlPlane | null;
+  /** One of the machines there are, by any number. */
+  machineOf: (number: number) => AskedMachine;
 };
 type Asked = { key: string; tenant: Tenant; spec: WorkloadSpec; named: boolean };
 type Context = Options & {
@@ -73,7 +76,9 @@ function act(context: Context, deed: Deed, number: number): void {
   if (deed.does === 'launch') {
     const tenant = tenants[deed.tenant % tenants.length];
     if (tenant === undefined) return;
-    const spec = specOf(deed.size, deed.name ?? 'chat');
+    const amounts = specOf(deed.size, deed.name ?? 'chat', deed.replicas ?? 1);
+    const whole = { ...amounts, ...gpusFor(number) };
+    const spec = specThatFalls(whole, deed.falls, context.machineOf);
     const what = { key: `key-${number}`, tenant, spec, named: deed.name !== null };
     asked.push(what);
     for (let again = 0; again <= deed.repeats; again += 1) launch(context, what);
@@ -81,6 +86,8 @@ function act(context: Context, deed: Deed, number: number): void {
     const what = asked[deed.nth % Math.max(1, asked.length)];
     if (what === undefined) return;
     launch(context, deed.other ? { ...what, spec: { ...what.spec, cpu_millis: 500 } } : what);
+  } else if (deed.does === 'scale') {
+    scale(context, deed.nth, deed.to);
   } else {
     for (let again = 0; again <= deed.repeats; again += 1) {
       change(context, `${deed.does}Workload` as const, deed.nth);
@@ -138,6 +145,23 @@ function change(context: Context, name: Change, nth: number): void {
   send(context, ask, (answer) => story.tell('user', `${name} ${id} -> ${answer}`));
 }
 
+function scale(context: Context, nth: number, replicas: number): void {
+  const { story, launched } = context;
+  const which = launched[nth % Math.max(1, launched.length)];
+  if (which === undefined) return;
+  const { id, tenant } = which;
+  const ask = async ({ store, clock }: ControlPlane) => {
+    const done = await store.transact('scaleEndpoint', {
+      ...{ tenant_id: tenant.tenant_id, workload: id, replicas },
+      ...{ now: clock.now(), mono: clock.monotonic() },
+      ...{ actor: `user:${tenant.name}`, request_id: 'scale', idempotency: null },
+    });
+    if (done.outcome !== 'done') return done.outcome;
+    return done.result.ok ? `${done.result.row.replicas} replicas` : done.result.code;
+  };
+  send(context, ask, (answer) => story.tell('user', `scale ${id} to ${replicas} -> ${answer}`));
+}
+
 /** Sends it until an answer comes or patience ends. */
 function send(
   { story, link, controlPlane }: Context,
@@ -174,11 +198,17 @@ function newId(chance: Chance, now: number): string {
   );
 }
 
-function specOf(size: number, name: string): WorkloadSpec {
+/** Some ask for a GPU, and half of those share it with others of their creator. */
+function gpusFor(number: number): Partial<WorkloadSpec> {
+  if (number % 5 > 1) return {};
+  return { accelerator: 'nvidia', gpu_count: 1, share_device: number % 5 === 1 };
+}
+
+function specOf(size: number, name: string, replicas: number): WorkloadSpec {
   const amounts = sizes[size % sizes.length] ?? sizes[0];
   return {
     ...{ kind: 'endpoint', name, region: 'local', accelerator: null, gpu_class: null },
     ...{ gpu_count: 0, ...amounts, disk_bytes: 0, model: 'smollm2-135m', model_params: {} },
-    ...no_extras,
+    ...{ ...no_extras, replicas },
   };
 }

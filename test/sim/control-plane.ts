@@ -9,12 +9,13 @@
 import { createPresence } from '../../src/backends/agent/presence.ts';
 import { createSync, type SyncHandler } from '../../src/backends/agent/sync.ts';
 import { startAccounting } from '../../src/controlplane/accounting.ts';
+import { createCatalogs } from '../../src/controlplane/catalogs.ts';
 import { numberChanges } from '../../src/controlplane/changes.ts';
 import { createController } from '../../src/controlplane/controller.ts';
 import { startHousekeeping } from '../../src/controlplane/housekeeping.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
-import { createCatalogs } from '../../src/controlplane/catalogs.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
+import { startReclaims } from '../../src/controlplane/reclaim.ts';
 import { countWrites } from '../../src/controlplane/written.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { EinsoraStore } from '../../src/store/transactions.ts';
@@ -72,13 +73,21 @@ async function serve(
   const sync = createSync({
     ...{ store, clock, log, presence, written },
     changed: () => controller.wake(),
+    guarded: (...said) => reclaims.guarded(...said),
   });
+  const wake = () => {
+    controller.wake();
+    sync.wake();
+  };
+  const reclaims = startReclaims({ store, clock, log, changed: wake });
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence });
   const controller = createController({
     ...{ store, clock, log, presence, machines, queue: createQueueView() },
     catalogs: createCatalogs(store, clock),
     uses: async () => [],
+    // Nobody asks these endpoints for anything, so they may always go back from a fallback.
+    idleOf: () => Number.MAX_SAFE_INTEGER,
     placed: () => sync.wake(),
     written,
   });
@@ -86,13 +95,14 @@ async function serve(
   return {
     ...{ life, store, clock, sync, connections, incarnation: database.incarnation },
     wake() {
-      controller.wake();
-      sync.wake();
+      wake();
+      reclaims.wake();
     },
     async stop() {
       sync.close();
       await controller.stop();
       await housekeeping.stop();
+      await reclaims.stop();
       await accounting.stop();
     },
   };

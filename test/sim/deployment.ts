@@ -11,7 +11,7 @@ import { createHost, type Host } from './host.ts';
 import { createInvariants, type Invariants } from './invariants.ts';
 import type { Life } from './life.ts';
 import { createLink, fair, type Link } from './link.ts';
-import { type Machine, startAgent } from './machine.ts';
+import { guard_calm, type Machine, startAgent } from './machine.ts';
 import { createOperator, type Operator } from './operator.ts';
 import { createOrder, type Order } from './order.ts';
 import { createMachines, setUp } from './set-up.ts';
@@ -67,7 +67,12 @@ export function createDeployment(story: Story, count: number): Deployment {
   const machines = createMachines(story, database, tenants, truths, count);
   const user_link = createLink(time, story.chance('user link'));
   const there = () => deployment.controlPlane;
-  const client = createClient({ story, link: user_link, tenants, controlPlane: there });
+  const machineOf = (number: number) => {
+    const { id, host: of } = machines[number % machines.length] as Machine;
+    return { id, name: of.name };
+  };
+  const asking = { story, link: user_link, tenants, controlPlane: there, machineOf };
+  const client = createClient(asking);
   const operator = createOperator(story, user_link, tenants, there);
   const invariants = createInvariants(story, database.watch, truths);
   const deployment: Deployment = {
@@ -121,6 +126,7 @@ function bringUpAgent(story: Story, deployment: Deployment, machine: Machine): v
     ...machine,
     order: deployment.order,
     offered: () => machine.offered,
+    guarded: () => machine.guard,
     heard: () => {
       machine.heard_at = story.time.now();
     },
@@ -167,6 +173,7 @@ function heal(deployment: Deployment): void {
     const { host, world, disk } = machine;
     Object.assign(world.fault, { observe: false, start: false, stop: false });
     disk.failing = 0;
+    if (machine.guard !== null) machine.guard = guard_calm;
     machine.down_ms = 1000;
     if (machine.is_blind) machine.agent?.life.kill('its driver is back');
     machine.is_blind = false;

@@ -10,7 +10,9 @@ import { attempt_limit } from '../../src/core/judge.ts';
 import { nextState, type State, type StateEvent } from '../../src/core/states.ts';
 import { mayRun, trustLevel } from '../../src/core/trust.ts';
 import type { DesiredRow } from '../../src/store/runs.ts';
+import { checkFallback } from './fallbacks.ts';
 import { createLedgerCheck, type LedgerCheck } from './ledger-invariants.ts';
+import { createReclaimCheck, type ReclaimCheck } from './reclaim-invariants.ts';
 import type { Story } from './story.ts';
 import type { Touched, Watch } from './watch.ts';
 
@@ -30,6 +32,7 @@ type WorkloadRow = {
   run_epoch: number;
   event_number: number;
   attempts: number;
+  replicas: number;
 };
 type EventRow = {
   number: number;
@@ -44,8 +47,11 @@ type RunRow = {
   run_epoch: number;
   replica: number;
   machine_id: string;
+  wanted: string;
+  ready_at: number | null;
   ended_at: number | null;
   removed_at: number | null;
+  superseded_at: number | null;
   held: number;
   released: number;
 };
@@ -93,13 +99,14 @@ type Context = {
   timelines: Map<string, Mirror>;
   machines: Map<string, MachineMirror>;
   ledger: LedgerCheck;
+  reclaims: ReclaimCheck;
   looks: number;
 };
 
 export function createInvariants(story: Story, watch: Watch, truth: Truth): Invariants {
   const context: Context = {
     ...{ story, truth, watch, timelines: new Map(), machines: new Map(), looks: 0 },
-    ledger: createLedgerCheck(story, truth),
+    ...{ ledger: createLedgerCheck(story, truth), reclaims: createReclaimCheck(story) },
   };
   return {
     check(touched) {
@@ -118,6 +125,7 @@ export function createInvariants(story: Story, watch: Watch, truth: Truth): Inva
     reset(restored) {
       context.watch = restored;
       context.ledger.restored(restored);
+      context.reclaims.reset();
       context.timelines.clear();
       for (const [id, { most }] of context.machines) {
         const unknown = { generation: -1, agent_epoch: -1, desired: '', drained: null };
@@ -131,7 +139,8 @@ export function createInvariants(story: Story, watch: Watch, truth: Truth): Inva
 function checkWorkload(context: Context, id: string, is_loss: boolean): void {
   const { story, truth, watch, timelines, ledger } = context;
   const row = watch.get<WorkloadRow>(
-    'select id, state, intent, run_epoch, event_number, attempts from workloads where id = ?1',
+    `select id, state, intent, run_epoch, event_number, attempts, replicas from workloads
+     where id = ?1`,
     id,
   );
   if (row === undefined) {
@@ -153,8 +162,42 @@ function checkWorkload(context: Context, id: string, is_loss: boolean): void {
     story.violate('bounded', `${id} was tried ${row.attempts} times`);
   }
   const runs = runsOf(watch, id);
+  context.reclaims.checkAge(watch, id);
   checkRuns(story, truth, row, runs);
-  ledger.check(watch, id, row.state, runs.filter((run) => run.held > run.released).length);
+  checkFallback(story, watch, id);
+  const answering = row.state === 'running' ? answeringOf(row, runs) : 0;
+  if (row.state === 'running' && answering === 0) {
+    story.violate('replicas', `${id} is running and none of its runs answers`);
+  }
+  const holding = runs.filter((run) => run.held > run.released).length;
+  ledger.check(watch, id, { answering, holding });
+  checkReplicas(story, watch, row);
+}
+
+/** Of each replica that is wanted, the run that counts, where it is ready. */
+function answeringOf({ replicas }: WorkloadRow, runs: readonly RunRow[]): number {
+  return runs.filter(
+    (run) => isCounted(run, replicas) && run.wanted === 'run' && run.ready_at !== null,
+  ).length;
+}
+
+function isCounted(run: RunRow, replicas: number): boolean {
+  return run.replica < replicas && run.superseded_at === null && run.ended_at === null;
+}
+
+/** There is a row for each of several replicas, and none was tried too often. */
+function checkReplicas(story: Story, watch: Watch, { id, replicas }: WorkloadRow): void {
+  const rows = watch.all<{ replica: number; attempts: number }>(
+    'select replica, attempts from replicas where workload_id = ?1 order by replica',
+    id,
+  );
+  const wanted = replicas === 1 ? 0 : replicas;
+  if (rows.length !== wanted || rows.some(({ replica }, index) => replica !== index)) {
+    story.violate('replicas', `${id} wants ${replicas} replicas and knows of ${rows.length}`);
+  }
+  if (rows.some(({ attempts }) => attempts > attempt_limit)) {
+    story.violate('bounded', `a replica of ${id} was tried too often`);
+  }
 }
 
 function checkMachine(context: Context, id: string, is_loss: boolean): void {
@@ -170,6 +213,7 @@ function checkMachine(context: Context, id: string, is_loss: boolean): void {
   }
   const rows = watch.all<DesiredRow>(desired_sql, id);
   checkTrust(story, rows);
+  context.reclaims.check(watch, id);
   const desired = JSON.stringify(desiredRuns(rows));
   context.looks += 1;
   if (context.looks % again_every === 0 && desired !== JSON.stringify(desiredRuns(rows))) {
@@ -225,7 +269,16 @@ function checkTrust(story: Story, rows: readonly DesiredRow[]): void {
 
 /** The least that passes between an end that counts as an attempt and the next one. */
 const back_off_ms = 1000;
-const uncounted = ['machine_rebooted', 'machine_fenced'];
+const uncounted = [
+  'machine_rebooted',
+  'machine_fenced',
+  // Another replica than the one that ended may be the one that is placed next.
+  'machine_silent',
+  'replica_lost',
+  'replica_failed',
+  'replica_taken_away',
+  'replicas_scaled',
+];
 
 function checkBackOff(
   story: Story,
@@ -283,7 +336,8 @@ function eventsAfter(watch: Watch, id: string, number: number): EventRow[] {
 
 function runsOf(watch: Watch, id: string): RunRow[] {
   return watch.all<RunRow>(
-    `select r.run_epoch, r.replica, r.machine_id, r.ended_at, r.removed_at,
+    `select r.run_epoch, r.replica, r.machine_id, r.wanted, r.ready_at, r.ended_at, r.removed_at,
+       r.superseded_at,
        (select count(*) from holds h where h.workload_id = r.workload_id
           and h.replica = r.replica and h.run_epoch = r.run_epoch) as held,
        (select count(*) from holds h where h.workload_id = r.workload_id
@@ -316,8 +370,17 @@ function playOn(story: Story, id: string, mirror: Mirror, events: readonly Event
 }
 
 function checkRuns(story: Story, truth: Truth, row: WorkloadRow, runs: readonly RunRow[]): void {
-  const open = runs.filter((run) => run.ended_at === null);
-  if (open.length > 1) story.violate('I-03', `${row.id} has ${open.length} runs that may live`);
+  const open = runs.filter((run) => run.ended_at === null && run.superseded_at === null);
+  if (new Set(open.map(({ replica }) => replica)).size < open.length) {
+    story.violate('I-03', `${row.id} has two runs of one replica that count`);
+  }
+  const waits = row.state === 'pending' || row.state === 'queued';
+  if (waits && open.some((run) => isCounted(run, row.replicas) && run.wanted === 'run')) {
+    story.violate('replicas', `${row.id} is ${row.state}, and a run of it is wanted`);
+  }
+  if (runs.some((run) => run.superseded_at !== null && run.wanted === 'run')) {
+    story.violate('replicas', `${row.id} has a run that another follows, and it is wanted`);
+  }
   for (const run of runs) {
     const name = `${row.id}.${run.replica}.${run.run_epoch}`;
     if (run.run_epoch > row.run_epoch) story.violate('I-03', `${name} is ahead of its workload`);
@@ -331,7 +394,9 @@ function checkRuns(story: Story, truth: Truth, row: WorkloadRow, runs: readonly 
     }
   }
   const proven = row.state === 'stopped' || row.state === 'deleted' || row.state === 'failed';
-  if (proven && open.length > 0) {
+  // What fails has nothing to do with replicas that are still to go.
+  const left = row.state === 'failed' ? open.filter((run) => isCounted(run, row.replicas)) : open;
+  if (proven && left.length > 0) {
     story.violate('I-02', `${row.id} is ${row.state} and a run of it is not proven gone`);
   }
   if (row.state === 'deleted' && runs.length > 0) {
@@ -364,7 +429,7 @@ function checkHolds(story: Story, watch: Watch, id: string, most: MachineMirror[
   );
   const twice = watch.get(
     `select device from holds where machine_id = ?1 and released_at is null and device <> ''
-     group by device having count(*) > 1`,
+     group by device having count(*) > 1 and (min(sharer) = '' or min(sharer) <> max(sharer))`,
     id,
   );
   if (twice !== undefined) story.violate('I-01', `a device of ${id} is held twice`);

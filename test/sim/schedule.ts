@@ -5,12 +5,22 @@
  */
 import type { Sharing } from '../../src/core/trust.ts';
 import { type Chance, createChance } from './chance.ts';
+import { type Falls, withFallbacks } from './fallbacks.ts';
 import type { Moment } from './life.ts';
 import type { Way, Weather } from './link.ts';
 
 /** `nth` and `machine` are taken modulo what there is. */
 export type Deed =
-  | { does: 'launch'; tenant: number; size: number; name: string | null; repeats: number }
+  | {
+      does: 'launch';
+      tenant: number;
+      size: number;
+      name: string | null;
+      repeats: number;
+      replicas?: number;
+      falls?: Falls;
+    }
+  | { does: 'scale'; nth: number; to: number }
   | { does: 'stop' | 'start' | 'delete'; nth: number; repeats: number }
   /** An earlier launch, asked for again with its key; with `other`, for something else. */
   | { does: 'again'; nth: number; other: boolean };
@@ -41,8 +51,21 @@ export type Fault =
   | { does: 'drain'; machine: number; stop: boolean; for_ms: number }
   /** Its owner lets it offer no more than this; null is no limit. */
   | { does: 'limit'; machine: number; memory_gib: number | null }
+  /** Its owner takes it back, and lets go of it after `for_ms`, which may be before it begins. */
+  | { does: 'reclaim'; machine: number; ask: ReclaimAsked; for_ms: number }
+  /** Its guard says that its owner needs it. */
+  | { does: 'guard'; machine: number; level: 1 | 4 | 5; grace_ms: number; for_ms: number }
   /** Powered off, said to be so after `word_ms`, and on again after `down_ms`. */
   | { does: 'fence'; machine: number; word_ms: number; down_ms: number };
+
+export type ReclaimAsked = {
+  scope: 'guests' | 'all';
+  when: 'now' | 'in' | 'at' | 'active';
+  after_ms: number;
+  grace_ms: number;
+  /** So long after it was asked it is over by itself; null: when it is released. */
+  until_ms: number | null;
+};
 
 export type Who = 'control plane' | number;
 export type DriverCall = 'observe' | 'start' | 'stop';
@@ -77,7 +100,9 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
   }
   const more = [backupsOf(seed, span, items), restartsOf(seed, items), restoresOf(seed, items)];
   items.push(...more.flat(), ...stepsOf(seed, span), ...ownersOf(seed, hours, span));
-  return items.sort((a, b) => a.at - b.at);
+  items.push(...reclaimsOf(seed, hours, span));
+  const launches = withFallbacks(seed, withReplicas(seed, items));
+  return [...launches, ...scalesOf(seed, hours, span)].sort((a, b) => a.at - b.at);
 }
 
 /** Who stops something often starts it again at once, while it has not ended yet. */
@@ -118,6 +143,55 @@ function ownersOf(seed: number, hours: number, span: number): Item[] {
   });
 }
 
+/** Some endpoints are asked for with replicas; drawn apart, like what owners do. */
+function withReplicas(seed: number, items: readonly Item[]): Item[] {
+  const chance = createChance(seed, 'replicas');
+  return items.map((item) => {
+    if (item.does !== 'launch') return item;
+    return { ...item, replicas: chance.is(0.3) ? chance.between(2, 3) : 1 };
+  });
+}
+
+function scalesOf(seed: number, hours: number, span: number): Item[] {
+  const chance = createChance(seed, 'scales');
+  return Array.from({ length: Math.round(hours * chance.between(0, 3)) }, () => {
+    const deed = { does: 'scale' as const, nth: chance.between(0, 999), to: chance.between(1, 3) };
+    return { at: chance.between(0, span), ...deed };
+  });
+}
+
+/** Owners take machines back, and their guards do; drawn apart from all else. */
+function reclaimsOf(seed: number, hours: number, span: number): Item[] {
+  const chance = createChance(seed, 'reclaims');
+  const count = Math.round(hours * chance.between(0, 4));
+  return Array.from({ length: count }, () => {
+    const at = chance.between(0, span);
+    return { at, ...(chance.is(0.7) ? reclaimOf(chance) : guardOf(chance)) };
+  });
+}
+
+const reclaimOf = (chance: Chance): Fault => ({
+  does: 'reclaim',
+  machine: machine(chance),
+  ask: {
+    scope: chance.is(0.75) ? 'guests' : 'all',
+    when: chance.pick(['now', 'now', 'now', 'in', 'at', 'active'] as const),
+    after_ms: chance.between(1000, 20 * minute_ms),
+    grace_ms: chance.is(0.3) ? 0 : chance.between(1000, 10 * minute_ms),
+    until_ms: chance.is(0.2) ? chance.between(30 * minute_ms, 60 * minute_ms) : null,
+  },
+  // Some are never released.
+  for_ms: chance.is(0.1) ? 1000 * hour_ms : chance.between(1000, 60 * minute_ms),
+});
+
+const guardOf = (chance: Chance): Fault => ({
+  does: 'guard',
+  machine: machine(chance),
+  level: chance.pick([1, 4, 4, 5] as const),
+  grace_ms: chance.between(0, 2 * minute_ms),
+  for_ms: chance.between(1000, 40 * minute_ms),
+});
+
 /** Taken each hour or so, or just when something is being placed: then there is most to lose. */
 function backupsOf(seed: number, span: number, items: readonly Item[]): Item[] {
   const chance = createChance(seed, 'backups');
@@ -130,7 +204,7 @@ function backupsOf(seed: number, span: number, items: readonly Item[]): Item[] {
 }
 
 export function isFault(item: Item): boolean {
-  return !['launch', 'stop', 'start', 'delete', 'again'].includes(item.does);
+  return !['launch', 'stop', 'start', 'delete', 'again', 'scale'].includes(item.does);
 }
 
 function deedOf(chance: Chance): Deed {

@@ -2,18 +2,26 @@
  * Every mutant, by area.
  */
 import { agentMutants } from './agents.ts';
+import { deviceMutants } from './devices.ts';
 import { epochMutants } from './epochs.ts';
+import { fallbackMutants } from './fallbacks.ts';
 import { holdMutants } from './holds.ts';
 import type { Mutant } from './mutant.ts';
+import { ownerMutants } from './owners.ts';
+import { reclaimMutants } from './reclaim.ts';
 import { timelineMutants } from './timeline.ts';
 import { usageMutants } from './usage.ts';
 
 export const mutants: readonly Mutant[] = [
   ...holdMutants,
+  ...deviceMutants,
   ...epochMutants,
   ...timelineMutants,
   ...agentMutants,
+  ...ownerMutants,
   ...usageMutants,
+  ...fallbackMutants,
+  ...reclaimMutants,
 ];
 
 /** One or two of each area that the first stories catch: for every push. */
@@ -31,8 +39,11 @@ export const sample: readonly Mutant[] = [
   'journal-after-start',
   'parked-before-exit',
   'no-news-is-nothing-wanted',
+  'inventory-ignores-cap',
+  'drained-machine-takes-more',
   'interval-left-open',
   'held-interval-left-open',
+  'fallback-without-its-wait',
 ].map(mutantOf);
 
 /** Throws where there is none of this name. */
