@@ -51,6 +51,9 @@ export type WaitingFields = {
   fallback: string;
   /** 1: it need not wait for them. */
   fallback_due: number;
+  /** A machine on which a start failed, and until when it is the last choice. */
+  avoid_machine_id?: string | null;
+  avoid_until?: number;
 };
 
 export type WaitingPage = { now: number; after: string; limit: number };
@@ -77,7 +80,8 @@ export const readWaiting: Query<{ ids: string[] }, WaitingRow[]> = async (sql, a
     ? []
     : sql.all(
         `select id, tenant_id, creator_id, state, case when ask = '' then spec else ask end as ask,
-           code, revision, created_at, state_since, fallback, fallback_due from workloads
+           code, revision, created_at, state_since, fallback, fallback_due,
+           avoid_machine_id, avoid_until from workloads
          where state in ('pending', 'queued') and id ${sql.in(args.ids, 1)}`,
         args.ids,
       );

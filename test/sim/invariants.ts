@@ -433,6 +433,12 @@ function checkHolds(story: Story, watch: Watch, id: string, most: MachineMirror[
     id,
   );
   if (twice !== undefined) story.violate('I-01', `a device of ${id} is held twice`);
+  const lost = watch.get(
+    `select device from taken_devices t where machine_id = ?1
+       and not exists (select 1 from holds h where h.taken = t.id)`,
+    id,
+  );
+  if (lost !== undefined) story.violate('I-02', `a device of ${id} is taken, and by nobody`);
   if (held === undefined) return;
   const over = held.cpu_millis > most.cpu_millis || held.memory_bytes > most.memory_bytes;
   if (over) story.violate('I-01', `${id} is promised twice`);

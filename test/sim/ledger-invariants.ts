@@ -7,13 +7,13 @@
  * unless nobody can know better: the wall clock stepped while no control plane ran to see it, or
  * the store is a restored one.
  */
-import type { State } from '../../src/core/states.ts';
 import type { Truth } from './invariants.ts';
 import type { Story } from './story.ts';
 import type { Watch } from './watch.ts';
 
 type Row = {
   id: string;
+  replica: number;
   kind: 'metered' | 'held';
   sign: number;
   reason: string;
@@ -25,7 +25,8 @@ type Row = {
 };
 
 export type LedgerCheck = {
-  check(watch: Watch, workload_id: string, state: State, holding: number): void;
+  /** How many of its runs answer while it runs, and how many hold something. */
+  check(watch: Watch, workload_id: string, now: { answering: number; holding: number }): void;
   /** From now on nothing is said about the length of what is open. */
   forgive(): void;
   /** What a restored store has open began in a time that it lost. */
@@ -68,12 +69,13 @@ export function createLedgerCheck(story: Story, truth: Truth): LedgerCheck {
       const open = watch.all<{ id: string }>('select id from ledger where ended_at is null');
       for (const { id } of open) opened.set(id, null);
     },
-    check(watch, workload_id, state, holding) {
+    check(watch, workload_id, { answering, holding }) {
       const rows = rowsOf(watch, workload_id);
       const open = (kind: Row['kind']) =>
         rows.filter((row) => row.kind === kind && row.ended_at === null).length;
-      if (open('metered') !== (state === 'running' ? 1 : 0)) {
-        story.violate('I-19', `${workload_id} is ${state}, ${open('metered')} are metered`);
+      if (open('metered') !== answering) {
+        const metered = open('metered');
+        story.violate('I-19', `of ${workload_id} ${answering} answer, ${metered} are metered`);
       }
       if (open('held') !== holding) {
         story.violate('I-19', `${workload_id} holds ${holding}, ${open('held')} are measured`);
@@ -86,26 +88,40 @@ export function createLedgerCheck(story: Story, truth: Truth): LedgerCheck {
         if (opened.has(row.id)) checkLength(row);
         opened.delete(row.id);
       }
-      checkOrder(story, rows);
+      checkOrder(story, rows, isFollowed(watch, workload_id));
     },
   };
 }
 
-/** Of what was measured of one kind, nothing overlaps. */
-function checkOrder(story: Story, rows: readonly Row[]): void {
-  for (const kind of ['metered', 'held']) {
-    let last = 0;
-    for (const row of rows) {
-      if (row.kind !== kind || row.sign !== 1) continue;
-      if (row.started_at < last) story.violate('I-19', `${row.id} overlaps the one before`);
-      last = row.ended_at ?? last;
+/**
+ * Of what was measured of one replica and kind, nothing overlaps; but what a run that nobody heard
+ * of holds, it holds beside the one that followed it.
+ */
+function checkOrder(story: Story, rows: readonly Row[], is_followed: boolean): void {
+  const last = new Map<string, number>();
+  for (const row of rows) {
+    if (row.sign !== 1 || (row.kind === 'held' && is_followed)) continue;
+    const key = `${row.kind} ${row.replica}`;
+    if (row.started_at < (last.get(key) ?? 0)) {
+      story.violate('I-19', `${row.id} overlaps the one before`);
     }
+    last.set(key, row.ended_at ?? last.get(key) ?? 0);
   }
+}
+
+function isFollowed(watch: Watch, workload_id: string): boolean {
+  return (
+    watch.get(
+      `select number from workload_events
+       where workload_id = ?1 and code in ('machine_silent', 'replicas_scaled') limit 1`,
+      workload_id,
+    ) !== undefined
+  );
 }
 
 function rowsOf(watch: Watch, workload_id: string): Row[] {
   return watch.all<Row>(
-    `select id, kind, sign, reason, started_at, started_steady, ended_at, ended_steady,
+    `select id, replica, kind, sign, reason, started_at, started_steady, ended_at, ended_steady,
        ended_by
      from ledger where workload_id = ?1 order by kind, started_at, entry`,
     workload_id,

@@ -69,11 +69,24 @@ function started(context: Context, machine: Machine, process: Process): void {
   begun.add(name);
   for (const [other, { process: one }] of living) {
     if (one.run.workload_id !== run.workload_id || one.run.replica !== run.replica) continue;
+    // Either may be the one that another follows: what it was told last may reach it late.
+    if (isFollowed(context, one) || isFollowed(context, process)) continue;
     story.violate('I-03', `${name} starts while ${other} lives`);
   }
   living.set(name, { process, machine });
   checkTrust(context, machine, process);
   checkMemory(context, machine);
+  checkGpus(context, machine, process);
+}
+
+/** Its machine was silent for long, and another run has taken its place (ADR-0063). */
+function isFollowed({ there }: Context, { run }: Process): boolean {
+  const row = there().database.watch.get<{ superseded_at: number | null }>(
+    `select superseded_at from runs
+     where workload_id = ?1 and replica = ?2 and run_epoch = ?3 and ended_at is null`,
+    ...[run.workload_id, run.replica, run.run_epoch],
+  );
+  return row !== undefined && row.superseded_at !== null;
 }
 
 /** What lives on a machine is never more than it has, whatever the store believes. */
@@ -82,6 +95,34 @@ function checkMemory({ story, living }: Context, machine: Machine): void {
   const sum = here.reduce((all, { process }) => all + process.memory_bytes, 0);
   if (sum > machine_memory_bytes) {
     story.violate('I-01', `${machine.host.name} runs ${sum} bytes, more than it has`);
+  }
+}
+
+/** I-01: a GPU has one process on it, or those of one creator who shares it; each has its own. */
+function checkGpus({ story, living, there }: Context, machine: Machine, process: Process): void {
+  const { workload_id, replica, run_epoch } = process.run;
+  const held = there().database.watch.all<{ device: string }>(
+    `select device from holds where workload_id = ?1 and replica = ?2 and run_epoch = ?3
+       and device <> '' order by device`,
+    ...[workload_id, replica, run_epoch],
+  );
+  const own = held.map(({ device }) => device).join(', ');
+  if (own !== process.gpu_uuids.join(', ')) {
+    story.violate('I-01', `${process.name} has ${process.gpu_uuids.join(', ')}, not ${own}`);
+  }
+  const creatorOf = ({ run }: Process) =>
+    there().database.watch.get<{ creator_id: string; shares: number }>(
+      `select creator_id, coalesce(json_extract(spec, '$.share_device'), 0) as shares
+       from workloads where id = ?1`,
+      run.workload_id,
+    );
+  for (const { process: other, machine: where } of living.values()) {
+    if (where !== machine || other === process) continue;
+    if (!process.gpu_uuids.some((uuid) => other.gpu_uuids.includes(uuid))) continue;
+    const [one, two] = [creatorOf(process), creatorOf(other)];
+    const is_shared = one?.shares === 1 && two?.shares === 1;
+    if (is_shared && one.creator_id === two.creator_id) continue;
+    story.violate('I-01', `${process.name} and ${other.name} have one GPU`);
   }
 }
 

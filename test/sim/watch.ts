@@ -24,13 +24,14 @@ export type Watch = {
 };
 
 /** Proofs of running are written twice a minute and change nothing else. */
-const of_runs = 'wanted, observed, ready_at, ended_at, removed_at, machine_id';
+const of_runs = 'wanted, observed, ready_at, ended_at, removed_at, superseded_at, machine_id';
 const of_machines =
   'generation, agent_epoch, cpu_millis, memory_bytes, tenant_id, sharing, drained_at';
 const triggers = [
   ['workloads', 'w', 'id', ''],
   ['runs', 'w', 'workload_id', of_runs],
   ['runs', 'm', 'machine_id', of_runs],
+  ['replicas', 'w', 'workload_id', ''],
   ['holds', 'w', 'workload_id', ''],
   ['holds', 'm', 'machine_id', ''],
   ['machines', 'm', 'id', of_machines],
