@@ -83,7 +83,7 @@ function machine(world: World) {
     },
     async report(
       state: ObservedRun['state'],
-      { heard, ...more }: { ended_ago_ms?: number; heard?: Heard | null } = {},
+      { heard, ...more }: Partial<ObservedRun> & { heard?: Heard | null } = {},
       machine_id = ids.machine_id,
     ) {
       const { id, run_epoch } = await workload();
