@@ -84,7 +84,7 @@ async function hasEnded(driver: Driver, run: RunKey): Promise<boolean> {
 }
 
 function specOf(run: RunKey, spec: RunTarget) {
-  const { memory_bytes, cpu_millis } = spec;
+  const { memory_bytes, cpu_millis, gpu_uuids = [] } = spec;
   const none = { env: {}, mounts: [], ports: ['api'], network: 'none' as const };
   return {
     run,
@@ -93,6 +93,7 @@ function specOf(run: RunKey, spec: RunTarget) {
     ...none,
     memory_bytes,
     cpu_millis,
+    gpu_uuids,
   };
 }
 

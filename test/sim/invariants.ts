@@ -10,6 +10,7 @@ import { attempt_limit } from '../../src/core/judge.ts';
 import { nextState, type State, type StateEvent } from '../../src/core/states.ts';
 import { mayRun, trustLevel } from '../../src/core/trust.ts';
 import type { DesiredRow } from '../../src/store/runs.ts';
+import { checkDevices } from './device-invariants.ts';
 import { checkFallback } from './fallbacks.ts';
 import { createLedgerCheck, type LedgerCheck } from './ledger-invariants.ts';
 import { createReclaimCheck, type ReclaimCheck } from './reclaim-invariants.ts';
@@ -427,18 +428,7 @@ function checkHolds(story: Story, watch: Watch, id: string, most: MachineMirror[
      from holds where machine_id = ?1 and released_at is null`,
     id,
   );
-  const twice = watch.get(
-    `select device from holds where machine_id = ?1 and released_at is null and device <> ''
-     group by device having count(*) > 1 and (min(sharer) = '' or min(sharer) <> max(sharer))`,
-    id,
-  );
-  if (twice !== undefined) story.violate('I-01', `a device of ${id} is held twice`);
-  const lost = watch.get(
-    `select device from taken_devices t where machine_id = ?1
-       and not exists (select 1 from holds h where h.taken = t.id)`,
-    id,
-  );
-  if (lost !== undefined) story.violate('I-02', `a device of ${id} is taken, and by nobody`);
+  checkDevices(story, watch, id);
   if (held === undefined) return;
   const over = held.cpu_millis > most.cpu_millis || held.memory_bytes > most.memory_bytes;
   if (over) story.violate('I-01', `${id} is promised twice`);

@@ -24,6 +24,7 @@ export type Process = {
   name: string;
   spec_hash: string;
   memory_bytes: number;
+  gpu_uuids: readonly string[];
   boot_id: string;
   is_alive: boolean;
   is_hanging: boolean;
@@ -121,9 +122,9 @@ async function start(context: Context, life: Life, spec: RunSpec): Promise<void>
 
 function begin(context: Context, spec: RunSpec, plan: RunPlan): void {
   const { host, processes, events } = context;
-  const { run, spec_hash, memory_bytes } = spec;
+  const { run, spec_hash, memory_bytes, gpu_uuids = [] } = spec;
   const process: Process = {
-    ...{ run, name: runName(run), spec_hash, memory_bytes, boot_id: host.bootId() },
+    ...{ run, name: runName(run), spec_hash, memory_bytes, gpu_uuids, boot_id: host.bootId() },
     ...{ is_alive: true, is_hanging: false, exit: null, refusals: 0, ended: [] },
     ready_at: host.monotonic() + (context.is_calm ? short_ms : plan.ready_after_ms),
     started_at: host.now(),

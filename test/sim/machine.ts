@@ -6,11 +6,13 @@
  */
 import { type Agent, createAgent } from '../../src/agent/agent.ts';
 import type { Journal, JournalEntry } from '../../src/agent/journal.ts';
+import type { GpuRecord } from '../../src/contract/gpus.ts';
+import type { GuardReport } from '../../src/contract/guard.ts';
 import type { Inventory } from '../../src/contract/machines.ts';
 import type { AgentIdentity } from '../../src/contract/sync.ts';
 import { parseRunName, type RunKey, runName } from '../../src/core/run.ts';
 import type { DriverName } from '../../src/core/trust.ts';
-import { gib } from './amounts.ts';
+import { gib, gpus_of_machine } from './amounts.ts';
 import type { Chance } from './chance.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { createSimWork } from './endpoint-work.ts';
@@ -36,6 +38,8 @@ export type Machine = {
   readonly chance: Chance;
   offered: { cpu_millis: number; memory_bytes: number };
   agent: { life: Life; agent: Agent } | null;
+  /** What its guard says; null before it said anything. */
+  guard: GuardReport | null;
   /** Its driver is gone: an agent that starts cannot tell what runs. */
   is_blind: boolean;
   /** How long the agent stays down when it dies. */
@@ -46,6 +50,11 @@ export type Machine = {
   heard_at: number;
 };
 
+/** What a guard says that needs nothing. */
+export const guard_calm: GuardReport = {
+  ...{ level: 0, why: [], own_why: [], grace_ms: 0, until_ms: null },
+};
+
 export type AgentPlace = Pick<
   Machine,
   'id' | 'host' | 'world' | 'disk' | 'link' | 'driver' | 'chance' | 'is_blind'
@@ -54,6 +63,8 @@ export type AgentPlace = Pick<
   controlPlane(): ControlPlane | null;
   /** A word of it reached the control plane. */
   heard(): void;
+  /** What is said of its owner with each report. */
+  guarded?(): GuardReport | null;
   order: Order;
 };
 
@@ -128,11 +139,21 @@ function inventoryOf({ host, driver, offered, is_blind }: AgentPlace): Inventory
     memory_bytes: amounts.memory_bytes,
     disk_free_bytes: 100 * gib,
     offered: { ...amounts, disk_bytes: 50 * gib },
-    accelerators: ['cpu'],
-    gpus: [],
+    accelerators: driver === 'sim' ? ['cpu', 'nvidia'] : ['cpu'],
+    gpus: driver === 'sim' ? gpusOf(host.name) : [],
     drivers: is_blind
       ? []
       : [{ driver, ready: true, why: null, kinds: ['endpoint'], findings: [] }],
     findings: [],
   };
+}
+
+/** Those that the driver sim may hand out; a Mac's containers get none. */
+function gpusOf(name: string): GpuRecord[] {
+  return Array.from({ length: gpus_of_machine }, (_, index) => ({
+    ...{ uuid: `GPU-${name}-${index}`, pci: null, vendor: 'nvidia', model: 'NVIDIA L40S' },
+    ...{ memory_bytes: 45 * gib, unified: false, reserved_bytes: 0, state: 'ok' },
+    ...{ reasons: [], usable_by: ['docker'], display_attached: false },
+    ...{ mig_mode: null, mig_of: null, driver_version: 'made up' },
+  }));
 }

@@ -9,6 +9,7 @@ import { holdMutants } from './holds.ts';
 import type { Mutant } from './mutant.ts';
 import { ownerMutants } from './owners.ts';
 import { reclaimMutants } from './reclaim.ts';
+import { replicaMutants } from './replicas.ts';
 import { timelineMutants } from './timeline.ts';
 import { usageMutants } from './usage.ts';
 
@@ -20,6 +21,7 @@ export const mutants: readonly Mutant[] = [
   ...agentMutants,
   ...ownerMutants,
   ...usageMutants,
+  ...replicaMutants,
   ...fallbackMutants,
   ...reclaimMutants,
 ];
@@ -44,6 +46,7 @@ export const sample: readonly Mutant[] = [
   'interval-left-open',
   'held-interval-left-open',
   'fallback-without-its-wait',
+  'one-replica-moves-all',
 ].map(mutantOf);
 
 /** Throws where there is none of this name. */
