@@ -48,12 +48,61 @@ function takenText({ reclaim }) {
   return `the machine's owner takes it back: this stops in ${minutes} min`;
 }
 
+/** With whom it is shared. Of others' machines nobody is told who else is invited. */
+function sharedText({ sharing, invited }) {
+  if (sharing === 'private') return 'with nobody';
+  const guests = invited === null || invited.length === 0 ? '' : `: ${invited.join(', ')}`;
+  if (sharing === 'community')
+    return `with everybody here${guests === '' ? '' : `, invited${guests}`}`;
+  return `with who is invited${guests}`;
+}
+
+function standing(machine) {
+  return [
+    ['Owner', machine.owner],
+    ['Shared', sharedText(machine)],
+    ...(machine.drained_at === null
+      ? []
+      : [['Drained', 'nothing new is placed here; what runs stays']]),
+    ...(machine.reclaim === null ? [] : [['Taken back', reclaimText(machine.reclaim)]]),
+  ];
+}
+
+function heldText({ held, offered }) {
+  return `${held.cpu_millis / 1000} of ${offered.cpu_millis / 1000} CPU, ${gib(held.memory_bytes)} of ${gib(offered.memory_bytes)}`;
+}
+
+function showFacts(facts) {
+  byId('facts').replaceChildren(
+    ...facts.flatMap(([name, value]) => [element('dt', name), element('dd', value)]),
+  );
+}
+
+/** All of them, where there is more than the one above. */
+function showMachines(machines) {
+  byId('machines').hidden = machines.length < 2;
+  byId('machine-rows').replaceChildren(
+    ...machines.map((machine) => {
+      const line = element('tr');
+      const drained = machine.drained_at === null ? '' : ', draining';
+      const taken = machine.reclaim?.phase === 'held' ? ', taken back' : '';
+      const state = `${machine.online ? 'online' : 'not heard of'}${drained}${taken}`;
+      const cells = [machine.name, state, machine.owner, sharedText(machine), heldText(machine)];
+      line.append(...cells.map((text) => element('td', text)));
+      return line;
+    }),
+  );
+}
+
 function showMachine(machine) {
   byId('machine').hidden = false;
   byId('machine-name').textContent = machine.name;
   const { inventory } = machine;
   if (inventory === null) {
-    byId('facts').replaceChildren(element('dd', 'It is still looking at what it has.'));
+    const looks = machine.is_yours ? [['', 'It is still looking at what it has.']] : [];
+    showFacts([...looks, ...standing(machine), ['In use', heldText(machine)]]);
+    byId('can').replaceChildren();
+    byId('cannot').replaceChildren();
     return;
   }
   const facts = [
@@ -68,11 +117,9 @@ function showMachine(machine) {
       `${machine.held.cpu_millis / 1000} of ${machine.offered.cpu_millis / 1000} CPU, ${gib(machine.held.memory_bytes)} of memory`,
     ],
     ['GPU', inventory.gpus.length === 0 ? 'none' : inventory.gpus.map(gpuText).join(', ')],
-    ...(machine.reclaim === null ? [] : [['Taken back', reclaimText(machine.reclaim)]]),
+    ...standing(machine),
   ];
-  byId('facts').replaceChildren(
-    ...facts.flatMap(([name, value]) => [element('dt', name), element('dd', value)]),
-  );
+  showFacts(facts);
   const can = [];
   const cannot = [];
   for (const driver of inventory.drivers) {
@@ -154,7 +201,9 @@ async function show() {
   byId('who').textContent = `${me.name}, ${me.role}`;
   byId('sign-out').hidden = false;
   byId('notice').hidden = true;
-  if (machines.items[0]) showMachine(machines.items[0]);
+  const first = machines.items.find((machine) => machine.is_yours) ?? machines.items[0];
+  if (first) showMachine(first);
+  showMachines(machines.items);
   byId('no-machine').hidden = machines.items.length > 0;
   byId('workloads').hidden = false;
   byId('rows').replaceChildren(...workloads.items.map(row));
@@ -204,7 +253,8 @@ byId('sign-out').addEventListener('click', async () => {
 function showSignedOut() {
   stream?.close();
   stream = null;
-  for (const id of ['machine', 'no-machine', 'workloads', 'sign-out']) byId(id).hidden = true;
+  for (const id of ['machine', 'machines', 'no-machine', 'workloads', 'sign-out'])
+    byId(id).hidden = true;
   byId('who').textContent = '';
   byId('notice').replaceChildren(
     'You are not signed in. Get a one-time link with ',
