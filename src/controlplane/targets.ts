@@ -4,6 +4,7 @@
  */
 
 import type { Presence } from '../backends/agent/presence.ts';
+import { fallbackHeader, readTaken } from '../core/fallback.ts';
 import { sentenceOf } from '../core/reasons.ts';
 import type { GatewayKey } from '../gateway/key.ts';
 import { createLeastBusy } from '../gateway/least-busy.ts';
@@ -152,6 +153,10 @@ function targetOf(row: TargetRow, key: GatewayKey): GatewayTarget {
     // Of another tenant's machine a key is told the class, not the name.
     machine_name: row.machine_tenant_id === key.tenant_id ? row.machine_name : null,
     placed_class: row.placed_class ?? '',
+    fallback: fallbackHeader(
+      readTaken(row.fallback ?? ''),
+      row.machine_tenant_id === key.tenant_id,
+    ),
     name: row.name,
   };
 }

@@ -90,4 +90,5 @@ test('the note and the header name what was asked and what stands in', () => {
   });
   const moved = takenOf(pinned, 1, 'cpu-1c-2g', 0);
   assert.equal(fallbackHeader(moved), 'asked=machine_m1; placed=machine_m_2; reason=waited');
+  assert.equal(fallbackHeader(moved, false), 'asked=machine; placed=machine; reason=waited');
 });

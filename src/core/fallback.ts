@@ -124,10 +124,14 @@ export function readTaken(text: string | undefined): TakenFallback | null {
   return text === undefined || text === '' ? null : (JSON.parse(text) as TakenFallback);
 }
 
-/** The value of the header that a gateway answers with: `none`, or what stood in for what. */
-export function fallbackHeader(taken: TakenFallback | null): string {
+/**
+ * The value of the header that a gateway answers with: `none`, or what stood in for what. Whoever
+ * may not know of machines (`is_owner` false) is told of none.
+ */
+export function fallbackHeader(taken: TakenFallback | null, is_owner = true): string {
   if (taken === null) return 'none';
-  const plain = (text: string) => text.replace(/[^\x21-\x3a\x3c-\x7e]/g, '_');
+  const told = (text: string) => (is_owner ? text : text.replace(/^machine .*/s, 'machine'));
+  const plain = (text: string) => told(text).replace(/[^\x21-\x3a\x3c-\x7e]/g, '_');
   return `asked=${plain(taken.asked)}; placed=${plain(taken.placed)}; reason=waited`;
 }
 

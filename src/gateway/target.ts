@@ -29,6 +29,8 @@ export type GatewayTarget =
       /** Null where the key's tenant may see the class but not the machine. */
       machine_name: string | null;
       placed_class: string;
+      /** What the header says of a fallback; left out: that there is none. */
+      fallback?: string;
       /** The endpoint's name, under which its engine knows the model too. */
       name: string;
       /** The key is of another tenant: managed inference (ADR-0058). */
@@ -79,7 +81,7 @@ export function servedBy(target: GatewayTarget & { ok: true }, region: string) {
   ];
   return {
     'X-Einsora-Served-By': [...machine, ...rest].join('; '),
-    'X-Einsora-Fallback': 'none',
+    'X-Einsora-Fallback': target.fallback ?? 'none',
   };
 }
 

@@ -123,13 +123,15 @@ export type TargetRow = Row & {
   /** Whose machine it is. */
   machine_tenant_id: string | null;
   placed_class: string | null;
+  /** What its run stands in for (core/fallback.ts); empty or null: it is as asked. */
+  fallback: string | null;
   created_at: number;
 };
 
 const targets = `
      select w.id as workload_id, w.tenant_id as owner_tenant_id, w.name, w.state, w.intent, w.park_cause, w.created_at, r.replica,
        r.run_epoch,
-       r.machine_id, r.placed_class, m.name as machine_name,
+       r.machine_id, r.placed_class, r.fallback, m.name as machine_name,
        m.tenant_id as machine_tenant_id, m.region
      from workloads w
        left join runs r on r.workload_id = w.id and r.superseded_at is null
