@@ -58,6 +58,7 @@ function showLines(workload: Workload, now: number): string[] {
     ['last use', workload.use === null ? null : lastUseText(workload.use, now)],
     ['idle stop', idleStopText(workload)],
     ['region', workload.region],
+    ['home', homeText(workload)],
     ['where', whereText(workload)],
     ['replicas', replicasText(workload)],
     ['run', textOrNull(workload.placement?.run_epoch)],
@@ -77,6 +78,12 @@ function idleStopText(workload: Workload): string | null {
   const rule = idleText(workload.idle_policy);
   const countdown = countdownText(workload);
   return rule === null || countdown === null ? rule : `${rule}: ${countdown}`;
+}
+
+/** The machine that keeps its disk. */
+function homeText({ home }: Workload): string | null {
+  if (home === null) return null;
+  return home.machine_name ?? 'a machine that is not here any more';
 }
 
 function sizeText(workload: Workload): string {

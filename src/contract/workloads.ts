@@ -197,6 +197,14 @@ export const workloadSchema = z
     /** What its run stands in for; null where it was placed as asked, or has none. */
     fallback_taken: takenSchema.nullable(),
     host_sees: z.string().nullable(),
+    /** Where its disk is: it runs nowhere else. Null for what has none yet, or keeps none. */
+    home: z
+      .object({
+        /** Null where that machine is gone, or not shared with the tenant any more. */
+        machine_name: z.string().nullable(),
+        region: z.string(),
+      })
+      .nullable(),
     /** False where the machine has not been heard of lately: `state` is then the last known one. */
     heard_of: z.boolean(),
     last_heard_at: z.number().nullable(),

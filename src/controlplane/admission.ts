@@ -94,7 +94,8 @@ function onceEach<T>(parse: (text: string) => T): (text: string) => T {
   };
 }
 
-type Asker = Pick<Waiter, 'tenant_id' | 'creator_id' | 'one'>;
+type Asker = Pick<Waiter, 'tenant_id' | 'creator_id' | 'one'> & Avoiding;
+type Avoiding = Partial<Pick<WaitingFields, 'avoid_machine_id' | 'avoid_until'>>;
 type Turn = Waiting & { row: Waiter; ask: Ask };
 
 export async function decideAll(
@@ -110,10 +111,13 @@ export async function decideAll(
   const waits: Waits[] = [];
   const waiting: Waiting[] = [];
   const exhausted = new Set<Group>();
-  const tryAsk = (ask: Ask, { tenant_id, creator_id, one }: Asker, anew = false) => {
+  const tryAsk = (ask: Ask, asker: Asker, anew = false) => {
+    const { tenant_id, creator_id, one } = asker;
     const group = index.group(ask, tenant_id, creator_id);
     if (exhausted.has(group) && !anew) return null;
-    const placement = one ? index.chooseApart(group, one.apart) : index.choose(group);
+    const placement = one
+      ? index.chooseApart(group, one.apart)
+      : index.choose(group, avoidedBy(asker, snapshot.now));
     if (placement === null) exhausted.add(group);
     else index.take(placement, ask, creator_id);
     if (placement !== null) one?.apart.add(placement.machine_id);
@@ -238,7 +242,7 @@ async function decideHeads(
       if (group.suited.size > 0 && refused?.has(`${turn.row.id} 0`) !== true) {
         seen.add(key);
         if (now - turn.row.state_since >= reserve_after_ms) {
-          const placement = index.choose(group);
+          const placement = index.choose(group, avoidedBy(turn.row, now));
           if (placement !== null) index.take(placement, turn.ask, turn.creator_id);
           else index.reserve(group, headOf(turn, now));
           heads.set(turn, placement);
@@ -248,6 +252,11 @@ async function decideHeads(
     if (slices.isOver()) await slices.rest();
   }
   return heads;
+}
+
+/** The machine on which its start failed lately: its last choice. */
+function avoidedBy({ avoid_machine_id = null, avoid_until = 0 }: Avoiding, now: number) {
+  return avoid_until > now ? avoid_machine_id : null;
 }
 
 /** How the one for which room is kept is called to others: by its class alone. */

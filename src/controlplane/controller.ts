@@ -385,7 +385,7 @@ async function withHolders(
   { only, tenant_id }: Group,
   why: WaitReason,
 ): Promise<WaitReason> {
-  if (why.code !== 'machine_busy' || only === null) return why;
+  if (only === null || (why.code !== 'machine_busy' && why.code !== 'home_busy')) return why;
   const names = await machines.holders(tenant_id, only.id);
   const holders = names.slice(0, 3).join(', ') || 'others';
   return { ...why, details: { ...why.details, holders } };

@@ -13,6 +13,7 @@ import type {
   WorkloadEvent,
 } from '../contract/workloads.ts';
 import { builtin_catalog, type Catalog } from '../core/catalog.ts';
+import { attempt_limit } from '../core/judge.ts';
 import { place } from '../core/placement.ts';
 import { type Details, fixOf, isReasonCode, type ReasonCode, sentenceOf } from '../core/reasons.ts';
 import type { ReclaimInstant } from '../core/reclaim.ts';
@@ -27,6 +28,7 @@ import type { EinsoraStore } from '../store/transactions.ts';
 import { currentRuns } from '../store/workloads.ts';
 import { heldGpus, sharesWith } from './device-views.ts';
 import { fallbackViews, takenView } from './fallback-views.ts';
+import { homesOf } from './home-views.ts';
 import { candidatesOf } from './plan-candidates.ts';
 import type { QueueView } from './queue-view.ts';
 import { workloadReclaim } from './reclaim-view.ts';
@@ -60,6 +62,7 @@ export async function workloadViews(
   const runs = ids.length === 0 ? [] : await deps.store.read(currentRuns, { workload_ids: ids });
   const users = await namesOf(deps, rows, asker);
   const gpus = await heldGpus(deps.store, rows);
+  const homeOf = await homesOf(deps.store, rows);
   const at = await instantFor(deps, runs);
   const replicas = await replicaRows(deps, rows);
   const views: Workload[] = [];
@@ -85,6 +88,7 @@ export async function workloadViews(
       gpus: gpus.get(row.id) ?? [],
       fallback_taken: takenView(run?.fallback),
       host_sees: run === undefined ? null : hostSees(run.driver, run.driver_as),
+      home: homeOf(row),
       heard_of: run === undefined || deps.presence.isOnline(run.machine_id),
       last_heard_at: run === undefined ? null : deps.presence.lastHeardAt(run.machine_id),
       // While it waits again, what its last run went through is history, not progress.
@@ -197,12 +201,25 @@ export function eventView(row: EventRow, name: string): WorkloadEvent {
 function eventMessage(row: EventRow, details: Details, name: string): string {
   if (row.event === 'place') {
     const gpus = details.gpus ? ` with ${details.gpus}` : '';
-    return `Placed on ${details.machine} by ${details.driver} as ${details.placed_class}${gpus}.`;
+    const how = `by ${details.driver} as ${details.placed_class}${gpus}`;
+    return `Placed on ${details.machine} ${how}${attemptText(details)}.`;
   }
   if (row.event === 'ready') return 'It answered.';
   if (row.event === 'parked') return 'Nothing of it runs any more.';
   if (row.event === 'removed') return 'Nothing of it is left.';
-  return row.code === null ? (row.event ?? 'note') : sentenceOf(row.code, { name, ...details });
+  if (row.code === null) return row.event ?? 'note';
+  const sentence = sentenceOf(row.code, { name, ...details });
+  // Where it was is part of why another machine is tried.
+  const machine = row.event === 'replace' ? details.machine : null;
+  if (!machine || sentence.includes(String(machine))) return sentence;
+  return `${sentence} That was on ${machine}.`;
+}
+
+/** `, attempt 2 of 3, after m1`. */
+function attemptText({ attempt, avoided = null, machine }: Details): string {
+  if (typeof attempt !== 'number') return '';
+  const after = avoided === null || avoided === machine ? '' : `, away from ${avoided}`;
+  return `, attempt ${attempt} of ${attempt_limit}${after}`;
 }
 
 export function keyView(row: KeyRow): EndpointKey {

@@ -42,6 +42,8 @@ type WorkloadFacts = {
   kind?: string;
   /** Where its disk is; nothing of it goes elsewhere. */
   home_machine_id?: string | null;
+  /** Another machine is there that may be tried; left out: none. */
+  others?: boolean;
   /** How its other replicas stand; null or left out where it has one alone. */
   siblings?: Siblings | null;
   /** How often its replica was tried, where it has several; `attempts` is of one alone. */
@@ -128,6 +130,21 @@ const hopeless = new Set<ReasonCode>([
   'instance_exited_at_once',
   'notebook_never_ready',
   'unknown_secret',
+]);
+
+/** Those of them that are the machine's: another one may do. */
+export const machine_faults: ReadonlySet<ReasonCode> = new Set<ReasonCode>([
+  'sandbox_missing',
+  'cap_missing',
+  'python_missing',
+  'disk_full',
+  'isolation_not_allowed',
+  'image_not_built',
+  'fence_missing',
+  'gpu_not_injected',
+  'container_name_taken',
+  'volume_name_taken',
+  'environment_missing',
 ]);
 
 /** What the guard or the policy of the machine says (ADR-0061). */
@@ -278,7 +295,8 @@ function endedByItself(
   if (code === 'machine_rebooted' || code === 'machine_fenced') {
     return { event: 'replace', code, details, extra, set: { not_before: 0 } };
   }
-  if (hopeless.has(code) || isFinished(code, reported.exit))
+  const is_hopeless = hopeless.has(code) && !(workload.others && machine_faults.has(code));
+  if (is_hopeless || isFinished(code, reported.exit))
     return { event: 'fail', code, details, extra, set: { attempts } };
   if (attempts >= attempt_limit) {
     const last = sentenceOf(code, details);

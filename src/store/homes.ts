@@ -48,3 +48,17 @@ export const listHomes: Query<
      where home_machine_id = $1 and state <> 'deleted' order by name, id limit $2`,
     [args.machine_id, args.limit],
   );
+
+/** Names of the machines that keep disks, as far as their workloads' tenant may know of them. */
+export const homeNames: Query<
+  { tenant_id: string; ids: string[] },
+  (Row & { id: string; name: string })[]
+> = async (sql, args) =>
+  args.ids.length === 0
+    ? []
+    : sql.all(
+        `select id, name from machines where id ${sql.in(args.ids, 2)} and removed_at is null
+           and (tenant_id = $1 or sharing = 'community' or (sharing = 'invite-only' and id in
+             (select machine_id from machine_guests where tenant_id = $1)))`,
+        [args.tenant_id, ...args.ids],
+      );

@@ -13,6 +13,7 @@ import { isAtHome, settle } from './homes.ts';
 import { openInterval, type RunKeys } from './ledger.ts';
 import { firstWaiting, hasSeveral, setReplica } from './replicas.ts';
 import { isReconciled, nextRunEpoch } from './restore.ts';
+import { avoidedName } from './retries.ts';
 import { bumpMachinesOf } from './runs.ts';
 import { mayPlace } from './sharing.ts';
 import type { Row, Sql } from './sql.ts';
@@ -76,6 +77,7 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
   await settle(sql, row, args.placement);
   await bumpMachinesOf(sql, row.id);
   const { machine_name, driver, placed_class, isolation } = args.placement;
+  const avoided = await avoidedName(sql, row, args.now);
   const placed = await moveWorkload(
     sql,
     row,
@@ -86,6 +88,7 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
       extra: {
         ...{ machine: machine_name, driver, placed_class, isolation, run_epoch },
         ...gpusPlaced(devices),
+        ...(row.attempts === 0 ? {} : { attempt: row.attempts + 1, avoided }),
         ...(as.taken === null ? {} : { fallback: as.taken.to, asked: as.taken.asked }),
       },
     },

@@ -6,7 +6,8 @@
  */
 import { formatMemory } from '../core/format.ts';
 import type { GuardWhy } from '../core/guard.ts';
-import { judgeReport, type Verdict } from '../core/judge.ts';
+import { judgeReport, machine_faults, type Verdict } from '../core/judge.ts';
+import { isReasonCode } from '../core/reasons.ts';
 import { type RunExit, runName } from '../core/run.ts';
 import { freeDevices } from './device-holds.ts';
 import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
@@ -16,6 +17,7 @@ import { steadyOf } from './ledger-clock.ts';
 import { type Heard, proveRuns } from './proofs.ts';
 import { hasSeveral, readReplica, setReplica, settleClaims, siblingsOf } from './replicas.ts';
 import { markReconciled } from './restore.ts';
+import { hasOthers, rememberFailure } from './retries.ts';
 import type { RunRow } from './runs.ts';
 import type { Sql } from './sql.ts';
 
@@ -67,13 +69,25 @@ export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed
     await proveRun(sql, args, run, observed);
     const { facts, workload } = await factsOf(sql, run, row);
     const at = { now: args.now, machine: args.machine_name };
-    const verdict = judgeReport(facts, workload, observed, at);
+    const others = await mayGoElsewhere(sql, run, row, observed);
+    const verdict = judgeReport(facts, { ...workload, others }, observed, at);
     if (verdict === null) continue;
     changed += 1;
     await applyVerdict(sql, args, run, row, observed, verdict);
   }
   if (strays === 0) await markReconciled(sql, args.machine_id);
   return { changed };
+}
+
+/** Asked only where its machine is at fault: then another one may do what this one cannot. */
+async function mayGoElsewhere(
+  sql: Sql,
+  run: RunRow,
+  row: WorkloadRow,
+  { reason }: ReportedRun,
+): Promise<boolean> {
+  if (reason === null || !isReasonCode(reason) || !machine_faults.has(reason)) return false;
+  return hasOthers(sql, row, run.machine_id);
 }
 
 /** What a report of a run is judged by: of several replicas, how the others stand as well. */
@@ -224,6 +238,7 @@ async function applyVerdict(
   for (const move of verdict.moves) {
     if (moved !== null) moved = await moveWorkload(sql, moved, move, args);
   }
+  await rememberFailure(sql, run, row, verdict.moves, args);
   if (verdict.note !== null && moved !== null) {
     moved = await noteWorkload(sql, moved, verdict.note, args);
   }

@@ -86,6 +86,7 @@ export function workload(changes: Partial<Workload> = {}): Workload {
     reason: null,
     queue_place: null,
     placement: { ...placement, run_epoch: 1 },
+    home: null,
     host_sees: 'everything: files, memory, prompts and answers',
     heard_of: true,
     last_heard_at: now_ms - 1000,
