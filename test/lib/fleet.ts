@@ -14,6 +14,7 @@ import { type SimAgent, startSimAgent } from '../../src/agent/sim-agent.ts';
 import type { Role } from '../../src/contract/auth.ts';
 import { type SimMachineText, simMachineSchema } from '../../src/contract/sim-machines.ts';
 import type { Workload } from '../../src/contract/workloads.ts';
+import { createFairUses } from '../../src/controlplane/fair-uses.ts';
 import { addSimMachines, type PlacedSim } from '../../src/controlplane/sim-machines.ts';
 import { type Answer, addUser, ask, createRig, type Rig, select } from './rig.ts';
 
@@ -59,7 +60,8 @@ const until_ms = 2 * 3_600_000;
 
 export async function createFleet(
   texts: readonly SimMachineText[],
-  options: { use?: boolean; dev?: boolean } = {},
+  /** `whole`: use, reclaims and fair share are as in the program, too. */
+  options: { whole?: boolean; dev?: boolean } = {},
 ): Promise<Fleet> {
   const folder = mkdtempSync(join(tmpdir(), 'einsora-fleet-'));
   const machines = new Map<string, FleetMachine>();
@@ -77,8 +79,13 @@ export async function createFleet(
     { store, clock, random, data_dir: folder, owner: operator?.slug ?? '' },
     texts.map((text) => simMachineSchema.parse(text)),
   );
-  if (options.use) await rig.startUse();
-  const controller = rig.startController();
+  if (options.whole) {
+    await rig.startUse();
+    rig.startReclaims();
+  }
+  const controller = rig.startController(
+    options.whole ? createFairUses({ ...rig.apiDeps, log: rig.log }) : undefined,
+  );
   for (const one of placed) {
     const machine = startMachine(rig, one);
     machines.set(one.machine.name, machine);

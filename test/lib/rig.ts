@@ -21,7 +21,11 @@ import { createRevocations } from '../../src/controlplane/auth/revocations.ts';
 import { createSignIns } from '../../src/controlplane/auth/sign-ins.ts';
 import { createCatalogs } from '../../src/controlplane/catalogs.ts';
 import { numberChanges } from '../../src/controlplane/changes.ts';
-import { type Controller, createController } from '../../src/controlplane/controller.ts';
+import {
+  type Controller,
+  type ControllerDeps,
+  createController,
+} from '../../src/controlplane/controller.ts';
 import { openHostKey } from '../../src/controlplane/host-key.ts';
 import { createLive } from '../../src/controlplane/live.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
@@ -188,7 +192,7 @@ export type Rig = {
   /** From here on time has its effect on machines that are taken back; it ends with the rig. */
   startReclaims(): Reclaims;
   /** Starts the controller; it is stopped with the rig. */
-  startController(): Controller;
+  startController(uses?: ControllerDeps['uses']): Controller;
   /** The operator's token. */
   token: string;
   close(): Promise<void>;
@@ -258,9 +262,9 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     sites: no_sites,
     token,
     ...{ startUse: later.startUse, startReclaims: later.startReclaims },
-    startController() {
+    startController(uses = async () => []) {
       const views = { presence, machines, queue, catalogs };
-      const parts = { store: einsora, clock, log, ...views, uses: async () => [] };
+      const parts = { store: einsora, clock, log, ...views, uses };
       const idleOf = (id: string, epoch: number) => later.use()?.lastUse.of(id, epoch).idle_ms ?? 0;
       const more = { placed: sync.wake, written: counter(), idleOf };
       const made = createController({ ...parts, ...more });

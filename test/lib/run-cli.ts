@@ -22,6 +22,8 @@ export type CliOptions = {
   /** The three streams are a terminal. */
   tty?: boolean;
   columns?: number;
+  /** What its clock says first, in wall-clock milliseconds. */
+  began_at?: number;
   cwd?: string;
   /** Of its Idempotency-Keys: runs with the same one repeat each other. */
   seed?: number;
@@ -55,7 +57,7 @@ export async function runCli(argv: string[], options: CliOptions): Promise<CliRe
     stdout,
     stderr,
     cwd: options.cwd ?? options.data_dir,
-    clock: virtualClock((ms) => options.onSleep?.(interrupt, ms)),
+    clock: virtualClock(options.began_at ?? now_ms, (ms) => options.onSleep?.(interrupt, ms)),
     random: seededRandom(options.seed ?? 1),
     onInterrupt(listener) {
       listeners.add(listener);
@@ -76,10 +78,10 @@ function terminal(options: CliOptions) {
   return Object.assign(stream, shape);
 }
 
-function virtualClock(onSleep: (ms: number) => void): Clock {
+function virtualClock(began_at: number, onSleep: (ms: number) => void): Clock {
   let passed_ms = 0;
   return {
-    now: () => now_ms + passed_ms,
+    now: () => began_at + passed_ms,
     monotonic: () => passed_ms,
     async sleep(ms) {
       passed_ms += ms;

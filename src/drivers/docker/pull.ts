@@ -44,7 +44,8 @@ export async function pullOnce(
   const query = { fromImage: repository, tag };
   const path = '/images/create';
   // The engine answers once the registry has told it of the image.
-  const headers = sign_in === null ? {} : { 'x-registry-auth': authOf(sign_in) };
+  const headers: Record<string, string> =
+    sign_in === null ? {} : { 'x-registry-auth': authOf(sign_in) };
   const call = { method: 'POST', path, query, headers, timeout_ms: silence_ms, signal } as const;
   const answer = await engine.open(call);
   const layers = new Map<string, { done: number; total: number }>();
