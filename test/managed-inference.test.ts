@@ -216,7 +216,7 @@ test('open to the community is open to whom the machine is shared with, and nobo
   await share({ community: false });
   const refused = await share({ invite: ['dust'] });
   assert.deepEqual([refused.status, refused.body.error?.code], [409, 'machine_not_shared']);
-  assert.match(refused.text, /machine share studio --to dust/);
+  assert.match(refused.text, /machine share studio --invite dust/);
 });
 
 test('an endpoint is open only on machines of its owner', async () => {

@@ -12,7 +12,12 @@ import type { Context } from './io.ts';
 import { printJson, printTable, say } from './output.ts';
 
 type JsonOption = { json?: boolean };
-export type ShareOptions = JsonOption & { to?: string[]; community?: boolean };
+export type ShareOptions = JsonOption & {
+  invite?: string[];
+  /** The same as `invite`. */
+  to?: string[];
+  community?: boolean;
+};
 export type UnshareOptions = JsonOption & { from?: string[]; community?: boolean; all?: boolean };
 
 const pathOf = (name: string) => `/v1/workloads/${encodeURIComponent(name)}/sharing`;
@@ -23,7 +28,8 @@ export async function shareEndpoint(
   name: string,
   options: ShareOptions,
 ): Promise<number> {
-  const { to: invite = [], community } = options;
+  const { to = [], community } = options;
+  const invite = [...(options.invite ?? []), ...to];
   const { call } = openClient(context);
   const body = { invite, ...(community ? { community: true } : {}) };
   const is_change = invite.length > 0 || community === true;

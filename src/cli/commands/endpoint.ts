@@ -1,7 +1,7 @@
 /**
  * The commands about endpoints that are open to others, and about keys of models.
  */
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { parseCount, parseDuration } from '../parse.ts';
 import { type Go, json_text } from './go.ts';
 
@@ -26,7 +26,8 @@ export function addEndpoint(program: Command, go: Go): void {
     .command('share')
     .description('open it to tenants that its machine is shared with; alone: say to whom it is')
     .argument('<workload>', 'name or id of your endpoint')
-    .option('--to <tenant>', 'a tenant, by slug; may be repeated', collect)
+    .option('--invite <tenant>', 'a tenant, by slug; may be repeated', collect)
+    .addOption(new Option('--to <tenant>', 'the same as --invite').argParser(collect).hideHelp())
     .option('--community', 'every tenant that its machine is shared with')
     .option('--json', json_text)
     .action(

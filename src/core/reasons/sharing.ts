@@ -7,7 +7,7 @@ export const sharingReasons = {
   machine_not_shared: {
     status: 409,
     sentence: 'Nobody of {tenant} could reach it: {machine} is not shared with them.',
-    fix: 'bin/einsora machine share {machine} --to {tenant}',
+    fix: 'bin/einsora machine share {machine} --invite {tenant}',
   },
   endpoint_guests_full: {
     status: 409,
