@@ -3,7 +3,8 @@
  */
 import type { RoomMade } from '../contract/make-room.ts';
 import type { Workload } from '../contract/workloads.ts';
-import { usageError } from './cli-error.ts';
+import { sentenceOf } from '../core/reasons.ts';
+import { reasonError, usageError } from './cli-error.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import { fallbackText, takenText } from './fallback-view.ts';
@@ -71,12 +72,14 @@ export async function makeRoom(
 ): Promise<number> {
   const client = openClient(context);
   const made = await onWorkload(client, name, () => client.makeRoom(name));
+  if (made.stopped.length === 0) throw reasonError('no_room_to_make', { name }, 'refused');
   if (options.json) printJson(context, made);
   else say(context, roomMadeText(made, name));
   return exitCode('ok');
 }
 
 export function roomMadeText({ stopped }: RoomMade, name: string): string {
+  if (stopped.length === 0) return sentenceOf('no_room_to_make', { name });
   const names = stopped.map((one) => one.name).join(', ');
   return `Stopped to make room for ${name}: ${names}. Whoever asks for one wakes it.`;
 }

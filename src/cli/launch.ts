@@ -74,7 +74,7 @@ async function clearRoom(context: Context, client: Client, recorded: Recorded): 
   }
 }
 
-const no_room = new Set(['no_room_to_make', 'room_changed', 'not_waiting']);
+const no_room = new Set(['room_changed', 'not_waiting']);
 
 /** A name that was left out is made from the model's, and may be taken. */
 function sayName(context: Context, { plan, workload }: Recorded): void {

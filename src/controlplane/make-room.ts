@@ -96,7 +96,7 @@ function askedBy(row: WorkloadRow): WorkloadSpec {
   return { ...readSpec(row.spec), ...(row.ask === '' ? {} : parseAsk(row.ask)) };
 }
 
-/** Stops what is in the way of one that waits; what was stopped. */
+/** Stops what is in the way of one that waits; what was stopped, none where that would not do. */
 export async function makeRoomFor(
   deps: ApiDeps,
   row: WorkloadRow,
@@ -109,7 +109,7 @@ export async function makeRoomFor(
     throw new EinsoraError('not_waiting', { name, state });
   }
   const chosen = await offerRoom(deps, askedBy(row), row.creator_id, asker);
-  if (chosen === null) throw new EinsoraError('no_room_to_make', { name });
+  if (chosen === null) return [];
   const before = chosen.map((one) => lastUse.uses(one.workload_id));
   const done = await store.transact('makeRoom', {
     ...{ tenant_id, workload, creator_id: creatorOf(asker), stop: chosen.map(toStop) },

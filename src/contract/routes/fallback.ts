@@ -20,6 +20,12 @@ export const fallbackRoutes = {
     method: 'post',
     path: '/v1/workloads/{workload}/make-room',
     request: { params: workloadParams },
-    responses: { 202: json('Idle endpoints are being stopped', roomMadeSchema), ...failures },
+    responses: {
+      202: json(
+        'Which idle endpoints are being stopped; none where that would make no room',
+        roomMadeSchema,
+      ),
+      ...failures,
+    },
   }),
 } as const;
