@@ -16,11 +16,8 @@ import {
 } from '../core/reclaim.ts';
 import { type DriverName, mayRun, type Sharing, trustLevel } from '../core/trust.ts';
 import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
-import { closeMetered, type RunKeys } from './ledger.ts';
 import { refuseClaim, withClaims } from './quotas.ts';
 import { takeAway } from './replica-moves.ts';
-import { hasSeveral } from './replicas.ts';
-import { bumpMachinesOf } from './runs.ts';
 import type { Query, Row, Sql } from './sql.ts';
 import { wantRuns } from './workloads.ts';
 
@@ -71,11 +68,7 @@ export async function preemptConcerned(
   cause: Cause,
 ): Promise<number> {
   const rows = await concernedBy(sql, machine, scope);
-  for (const row of rows) {
-    // Of an endpoint with replicas elsewhere, those go on.
-    if (await takeAway(sql, row, machine.id, cause)) continue;
-    await preempt(sql, row, machine, why, cause);
-  }
+  for (const row of rows) await preempt(sql, row, machine, why, cause);
   return rows.length;
 }
 
@@ -88,48 +81,14 @@ async function preempt(
 ): Promise<void> {
   const details = { machine: machine.name, why: whyPhrase(why) };
   const extra = { why_code: why };
-  if (hasSeveral(row) && (await answersElsewhere(sql, row, machine))) {
-    await parkReplicas(sql, row, machine, cause);
-    await noteWorkload(sql, row, { code: 'replica_preempted', details, extra }, cause);
-    return;
-  }
+  // Of an endpoint with replicas elsewhere, those go on.
+  const note = { code: 'replica_preempted', details, extra } as const;
+  if (await takeAway(sql, row, machine.id, cause, note)) return;
   const set = { park_cause: 'preempted' };
   const move = { event: 'stop', code: 'preempted', details, extra, set } as const;
   const moved = await moveWorkload(sql, row, move, cause);
   if (moved === null) throw new Error(`stop was refused in ${row.state}`);
   await wantRuns(sql, row.id, 'park');
-}
-
-/** Whether another replica of it is ready on another machine: then the workload runs on. */
-async function answersElsewhere(
-  sql: Sql,
-  { id, replicas }: WorkloadRow,
-  machine: TakenMachine,
-): Promise<boolean> {
-  const found = await sql.get(
-    `select run_epoch from runs where workload_id = $1 and machine_id <> $2 and replica < $3
-       and wanted = 'run' and ready_at is not null and ended_at is null
-       and superseded_at is null limit 1`,
-    [id, machine.id, replicas],
-  );
-  return found !== undefined;
-}
-
-/** Its replicas there are to go; each is placed anew once it is proven gone. */
-async function parkReplicas(
-  sql: Sql,
-  { id }: WorkloadRow,
-  machine: TakenMachine,
-  cause: Cause,
-): Promise<void> {
-  const runs = await sql.all<Row & RunKeys>(
-    `update runs set wanted = 'park' where workload_id = $1 and machine_id = $2
-       and wanted = 'run' and ended_at is null returning workload_id, replica, run_epoch`,
-    [id, machine.id],
-  );
-  // As with any stop, what was asked to end is metered no longer.
-  for (const run of runs) await closeMetered(sql, run, cause);
-  await bumpMachinesOf(sql, id);
 }
 
 export type ResumeResult = {

@@ -4,7 +4,7 @@
 import { type Clone, startClone } from './clone.ts';
 import type { Deployment } from './deployment.ts';
 import { fair, type Link } from './link.ts';
-import type { Machine } from './machine.ts';
+import { guard_calm, type Machine } from './machine.ts';
 import { backUp, restore } from './restore.ts';
 import type { Fault, Who } from './schedule.ts';
 import type { Story } from './story.ts';
@@ -109,6 +109,15 @@ function happenTo(context: Context, machine: Machine, fault: Local): void {
   } else if (fault.does === 'drain') {
     deployment.operator.drain(machine.id, true, fault.stop);
     later(fault.for_ms, () => deployment.operator.drain(machine.id, false, false));
+  } else if (fault.does === 'reclaim') {
+    deployment.operator.reclaim(machine.id, fault.ask);
+    later(fault.for_ms, () => deployment.operator.release(machine.id));
+  } else if (fault.does === 'guard') {
+    const why = [fault.level === 1 ? ('owner_active' as const) : ('on_battery' as const)];
+    machine.guard = { ...guard_calm, level: fault.level, why, grace_ms: fault.grace_ms };
+    later(fault.for_ms, () => {
+      machine.guard = guard_calm;
+    });
   } else if (fault.does === 'blind') {
     blind(context, machine, fault.for_ms);
   } else if (fault.does === 'fence') {

@@ -5,15 +5,13 @@
  * Invariants: what is looked at is what was touched; a mirror of each timeline is played forward
  * event by event, so that replay and state are compared at every step and not only at the end.
  */
-import { desiredRuns } from '../../src/core/desired.ts';
 import { attempt_limit } from '../../src/core/judge.ts';
 import { nextState, type State, type StateEvent } from '../../src/core/states.ts';
-import { mayRun, trustLevel } from '../../src/core/trust.ts';
-import type { DesiredRow } from '../../src/store/runs.ts';
-import { checkDevices } from './device-invariants.ts';
 import { checkFallback } from './fallbacks.ts';
 import { createLedgerCheck, type LedgerCheck } from './ledger-invariants.ts';
+import { createMachineCheck, type MachineCheck } from './machine-invariants.ts';
 import { createReclaimCheck, type ReclaimCheck } from './reclaim-invariants.ts';
+import { checkPlaces } from './place-invariants.ts';
 import type { Story } from './story.ts';
 import type { Touched, Watch } from './watch.ts';
 
@@ -56,14 +54,6 @@ type RunRow = {
   held: number;
   released: number;
 };
-type MachineRow = {
-  generation: number;
-  agent_epoch: number;
-  cpu_millis: number;
-  memory_bytes: number;
-  cap_memory_bytes: number | null;
-  drained_at: number | null;
-};
 
 type Mirror = {
   number: number;
@@ -73,15 +63,6 @@ type Mirror = {
   /** True time of an end that only a later attempt may follow; null where none is. */
   failed_at: number | null;
 };
-type MachineMirror = {
-  generation: number;
-  agent_epoch: number;
-  desired: string;
-  /** Since when nothing new comes, and how many runs it had then; null where it takes some. */
-  drained: { at: number; runs: number } | null;
-  most: { cpu_millis: number; memory_bytes: number };
-};
-
 export type Invariants = {
   /** Looks at what was touched. */
   check(touched: Touched): void;
@@ -98,22 +79,25 @@ type Context = {
   truth: Truth;
   watch: Watch;
   timelines: Map<string, Mirror>;
-  machines: Map<string, MachineMirror>;
+  machines: MachineCheck;
   ledger: LedgerCheck;
   reclaims: ReclaimCheck;
-  looks: number;
 };
 
 export function createInvariants(story: Story, watch: Watch, truth: Truth): Invariants {
   const context: Context = {
-    ...{ story, truth, watch, timelines: new Map(), machines: new Map(), looks: 0 },
+    ...{ story, truth, watch, timelines: new Map(), machines: createMachineCheck(story) },
     ...{ ledger: createLedgerCheck(story, truth), reclaims: createReclaimCheck(story) },
+  };
+  const checkMachine = (id: string, is_loss: boolean) => {
+    context.machines.check(context.watch, id, is_loss);
+    context.reclaims.check(context.watch, id);
   };
   return {
     check(touched) {
       const { losers } = touched;
       for (const id of touched.workloads) checkWorkload(context, id, losers.has(id));
-      for (const id of touched.machines) checkMachine(context, id, losers.has(id));
+      for (const id of touched.machines) checkMachine(id, losers.has(id));
       if (touched.workloads.size > 0) checkQuota(story, context.watch);
     },
     forgive: () => context.ledger.forgive(),
@@ -121,17 +105,14 @@ export function createInvariants(story: Story, watch: Watch, truth: Truth): Inva
       const idsOf = (table: string) => context.watch.all<{ id: string }>(`select id from ${table}`);
       context.timelines.clear();
       for (const { id } of idsOf('workloads')) checkWorkload(context, id, true);
-      for (const { id } of idsOf('machines')) checkMachine(context, id, true);
+      for (const { id } of idsOf('machines')) checkMachine(id, true);
     },
     reset(restored) {
       context.watch = restored;
       context.ledger.restored(restored);
       context.reclaims.reset();
       context.timelines.clear();
-      for (const [id, { most }] of context.machines) {
-        const unknown = { generation: -1, agent_epoch: -1, desired: '', drained: null };
-        context.machines.set(id, { ...unknown, most });
-      }
+      context.machines.reset();
     },
   };
 }
@@ -162,6 +143,7 @@ function checkWorkload(context: Context, id: string, is_loss: boolean): void {
   if (row.attempts > attempt_limit) {
     story.violate('bounded', `${id} was tried ${row.attempts} times`);
   }
+  checkPlaces(story, watch, id);
   const runs = runsOf(watch, id);
   context.reclaims.checkAge(watch, id);
   checkRuns(story, truth, row, runs);
@@ -201,71 +183,8 @@ function checkReplicas(story: Story, watch: Watch, { id, replicas }: WorkloadRow
   }
 }
 
-function checkMachine(context: Context, id: string, is_loss: boolean): void {
-  const { story, watch, machines } = context;
-  const row = watch.get<MachineRow>(
-    `select generation, agent_epoch, cpu_millis, memory_bytes, cap_memory_bytes, drained_at
-     from machines where id = ?1`,
-    id,
-  );
-  if (row === undefined) {
-    if (is_loss || machines.has(id)) story.violate('I-04', `machine ${id} is gone from the store`);
-    return;
-  }
-  const rows = watch.all<DesiredRow>(desired_sql, id);
-  checkTrust(story, rows);
-  context.reclaims.check(watch, id);
-  const desired = JSON.stringify(desiredRuns(rows));
-  context.looks += 1;
-  if (context.looks % again_every === 0 && desired !== JSON.stringify(desiredRuns(rows))) {
-    story.violate('I-07', `the desired state of ${id} is not a function of the store`);
-  }
-  const before = machines.get(id);
-  const { generation, agent_epoch } = row;
-  const most = {
-    cpu_millis: Math.max(row.cpu_millis, before?.most.cpu_millis ?? 0),
-    memory_bytes: Math.max(row.memory_bytes, before?.most.memory_bytes ?? 0),
-  };
-  const drained = checkDrained(story, watch, id, row, before?.drained ?? null);
-  if (row.memory_bytes > (row.cap_memory_bytes ?? row.memory_bytes)) {
-    story.violate('I-12', `${id} offers more than its owner lets it`);
-  }
-  machines.set(id, { generation, agent_epoch, desired, drained, most });
-  if (before !== undefined) compareMachines(story, id, before, row, desired);
-  checkHolds(story, watch, id, most);
-}
-
-/** Nothing is placed on a machine from the commit that drained it on. */
-function checkDrained(
-  story: Story,
-  watch: Watch,
-  id: string,
-  { drained_at: at }: MachineRow,
-  before: MachineMirror['drained'],
-): MachineMirror['drained'] {
-  if (at === null) return null;
-  const { runs = 0 } =
-    watch.get<{ runs: number }>('select count(*) as runs from runs where machine_id = ?1', id) ??
-    {};
-  if (before?.at === at && runs > before.runs) {
-    story.violate('drained', `${id} is drained, and something new was placed there`);
-  }
-  return { at, runs };
-}
-
 function newMirror(): Mirror {
   return { number: 0, at: 0, state: null, run_epoch: 0, failed_at: null };
-}
-
-/** I-11: what is wanted of a machine may run there, from the commit that placed it on. */
-function checkTrust(story: Story, rows: readonly DesiredRow[]): void {
-  for (const row of rows) {
-    const { owner_tenant_id } = row;
-    const invited_tenant_ids = row.is_guest > 0 ? [row.tenant_id] : [];
-    const trust = trustLevel(row.tenant_id, { owner_tenant_id, invited_tenant_ids });
-    if (row.wanted !== 'run' || mayRun(trust, row.driver, row.sharing)) continue;
-    story.violate('I-11', `${row.workload_id}.${row.replica}.${row.run_epoch} may not run there`);
-  }
 }
 
 /** The least that passes between an end that counts as an attempt and the next one. */
@@ -303,9 +222,6 @@ function checkBackOff(
   }
 }
 
-/** How often the desired state is worked out twice, to see that it comes out alike. */
-const again_every = 16;
-
 /** I-14: what is claimed never exceeds a limit that never changes. */
 function checkQuota(story: Story, watch: Watch): void {
   const over = watch.get<{ slug: string; claimed: number }>(
@@ -315,16 +231,6 @@ function checkQuota(story: Story, watch: Watch): void {
   );
   if (over !== undefined) story.violate('I-14', `${over.slug} claims ${over.claimed} workloads`);
 }
-
-const desired_sql = `select r.*, w.name, w.spec, w.tenant_id, m.tenant_id as owner_tenant_id,
-    m.sharing, (select count(*) from machine_guests g
-      where g.machine_id = m.id and g.tenant_id = w.tenant_id) as is_guest, coalesce(
-      (select group_concat(h.device) from (select device from holds where released_at is null
-        and device <> '' and workload_id = r.workload_id and replica = r.replica
-        and run_epoch = r.run_epoch order by device) h), '') as gpu_uuids
-  from runs r join workloads w on w.id = r.workload_id join machines m on m.id = r.machine_id
-  where r.machine_id = ?1 and r.removed_at is null
-  order by r.workload_id, r.replica, r.run_epoch`;
 
 function eventsAfter(watch: Watch, id: string, number: number): EventRow[] {
   return watch.all<EventRow>(
@@ -403,33 +309,4 @@ function checkRuns(story: Story, truth: Truth, row: WorkloadRow, runs: readonly 
   if (row.state === 'deleted' && runs.length > 0) {
     story.violate('I-02', `${row.id} is deleted and something of it is left`);
   }
-}
-
-function compareMachines(
-  story: Story,
-  id: string,
-  before: MachineMirror,
-  row: MachineRow,
-  desired: string,
-): void {
-  if (row.generation < before.generation || row.agent_epoch < before.agent_epoch) {
-    story.violate('I-08', `the generation or agent_epoch of ${id} fell`);
-  }
-  if (desired !== before.desired && row.generation === before.generation) {
-    story.violate('I-08', `what ${id} should do changed within generation ${row.generation}`);
-  }
-}
-
-/** An owner may offer less while more is held: what counts is the most that was ever offered. */
-function checkHolds(story: Story, watch: Watch, id: string, most: MachineMirror['most']): void {
-  const held = watch.get<{ cpu_millis: number; memory_bytes: number }>(
-    `select coalesce(sum(cpu_millis), 0) as cpu_millis,
-       coalesce(sum(memory_bytes), 0) as memory_bytes
-     from holds where machine_id = ?1 and released_at is null`,
-    id,
-  );
-  checkDevices(story, watch, id);
-  if (held === undefined) return;
-  const over = held.cpu_millis > most.cpu_millis || held.memory_bytes > most.memory_bytes;
-  if (over) story.violate('I-01', `${id} is promised twice`);
 }

@@ -65,6 +65,8 @@ function hasRoom({ database }: Deployment, id: string): boolean {
            or (m.sharing = 'invite-only' and exists (select 1 from machine_guests g
                  where g.machine_id = m.id and g.tenant_id = w.tenant_id)))))
        and m.drained_at is null
+       and coalesce(w.home_machine_id, m.id) = m.id
+       and (w.home_machine_id is not null or m.region = json_extract(w.spec, '$.region'))
        and coalesce(json_extract(w.spec, '$.machine.id'), m.id) = m.id
        and (m.reclaim_bars = '' or (m.reclaim_bars = 'guests' and m.tenant_id = w.tenant_id))
        and m.cpu_millis - (select coalesce(sum(cpu_millis), 0) from holds h

@@ -143,7 +143,7 @@ function inventoryOf({ host, driver, offered, is_blind }: AgentPlace): Inventory
     gpus: driver === 'sim' ? gpusOf(host.name) : [],
     drivers: is_blind
       ? []
-      : [{ driver, ready: true, why: null, kinds: ['endpoint'], findings: [] }],
+      : [{ driver, ready: true, why: null, kinds: ['endpoint', 'notebook'], findings: [] }],
     findings: [],
   };
 }

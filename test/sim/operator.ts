@@ -7,6 +7,7 @@ import { findMachine } from '../../src/store/machines.ts';
 import type { Tenant } from './client.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { Link } from './link.ts';
+import type { ReclaimAsked } from './schedule.ts';
 import type { Story } from './story.ts';
 
 export type Operator = {
@@ -17,6 +18,8 @@ export type Operator = {
   invite(machine_id: string, tenant: number, is_invited: boolean): void;
   drain(machine_id: string, drained: boolean, stop: boolean): void;
   limit(machine_id: string, memory_bytes: number | null): void;
+  reclaim(machine_id: string, asked: ReclaimAsked): void;
+  release(machine_id: string): void;
 };
 
 export function createOperator(
@@ -83,7 +86,30 @@ export function createOperator(
           caps: { memory_bytes },
         }),
       ),
+    reclaim: (machine_id, asked) =>
+      send(`reclaim ${machine_id}`, async (there) =>
+        there.store.transact('reclaimMachine', {
+          ...{ ...causeOf(there), ...(await ownOf(there, machine_id)) },
+          ...{ ...reclaimOf(asked, there.clock.now()), by: 'ada', guard: null },
+        }),
+      ),
+    release: (machine_id) =>
+      send(`release ${machine_id}`, async (there) =>
+        there.store.transact('releaseMachine', {
+          ...{ ...causeOf(there), ...(await ownOf(there, machine_id)) },
+        }),
+      ),
   };
+}
+
+function reclaimOf({ scope, when, after_ms, grace_ms, until_ms }: ReclaimAsked, now: number) {
+  const start =
+    when === 'in'
+      ? { when, in_ms: after_ms }
+      : when === 'at'
+        ? { when, at: now + after_ms }
+        : { when };
+  return { start, scope, grace_ms, until: until_ms === null ? null : now + until_ms };
 }
 
 const unchanged = {

@@ -63,9 +63,10 @@ function createMachine(
   const id = idOf(300 + index);
   const driver: DriverName = index % 2 === 0 ? 'sim' : 'macos-container';
   const sharing = index % 2 === 0 ? 'private' : 'community';
+  const region = index === 5 || index === 8 ? 'attic' : 'local';
   watch.exec(`insert into machines (id, tenant_id, name, region, sharing, agent_epoch, generation,
       cpu_millis, memory_bytes, disk_bytes, created_at, reconciled_epoch)
-    values ('${id}', '${owner.tenant_id}', 'm${index}', 'local', '${sharing}', 0, 0, 0, 0, 0,
+    values ('${id}', '${owner.tenant_id}', 'm${index}', '${region}', '${sharing}', 0, 0, 0, 0, 0,
       ${host.now()}, 1)`);
   const planOf = (run: RunKey) => planOfRun(story.seed, run);
   const world = createMachineWorld({ host, driver, planOf, events: truths.eventsOf(id) });
@@ -76,7 +77,13 @@ function createMachine(
     link: createLink(story.time, story.chance(`link ${index}`)),
     chance: story.chance(`agent ${index}`),
     offered: { cpu_millis: 8000, memory_bytes: machine_memory_bytes },
-    ...{ agent: null, is_blind: false, down_ms: 1000, heard_at: Number.NEGATIVE_INFINITY },
+    ...{
+      agent: null,
+      guard: null,
+      is_blind: false,
+      down_ms: 1000,
+      heard_at: Number.NEGATIVE_INFINITY,
+    },
   };
 }
 

@@ -7,6 +7,7 @@
  * waits longer than the hold gives up.
  */
 import type { Transport } from '../../src/agent/agent.ts';
+import type { GuardReport } from '../../src/contract/guard.ts';
 import { limits } from '../../src/contract/limits.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { Host } from './host.ts';
@@ -24,6 +25,7 @@ export type Line = {
   /** Who answers now; null while nobody does. */
   controlPlane(): ControlPlane | null;
   heard(): void;
+  guarded?(): GuardReport | null;
   order: Order;
 };
 
@@ -37,9 +39,11 @@ export function createTransport(line: Line): Transport {
       ),
     sync: (report, signal) =>
       life.async('transport.sync', async () => {
+        const guard = line.guarded?.() ?? null;
+        const told = guard === null ? report : { ...report, guard };
         const { reply, arrived } = await ask(line, signal, async (there, ended) => {
           const arrived = line.order.arrives(there, machine_id, report);
-          const reply = await there.sync.sync(machine_id, report, ended);
+          const reply = await there.sync.sync(machine_id, told, ended);
           arrived.answered(reply);
           return { reply, arrived };
         });

@@ -8,6 +8,7 @@ import { fallbackMutants } from './fallbacks.ts';
 import { holdMutants } from './holds.ts';
 import type { Mutant } from './mutant.ts';
 import { ownerMutants } from './owners.ts';
+import { placeMutants } from './places.ts';
 import { reclaimMutants } from './reclaim.ts';
 import { replicaMutants } from './replicas.ts';
 import { timelineMutants } from './timeline.ts';
@@ -24,6 +25,7 @@ export const mutants: readonly Mutant[] = [
   ...replicaMutants,
   ...fallbackMutants,
   ...reclaimMutants,
+  ...placeMutants,
 ];
 
 /** One or two of each area that the first stories catch: for every push. */
@@ -47,6 +49,8 @@ export const sample: readonly Mutant[] = [
   'held-interval-left-open',
   'fallback-without-its-wait',
   'one-replica-moves-all',
+  'home-is-only-a-hint',
+  'region-is-no-matter',
 ].map(mutantOf);
 
 /** Throws where there is none of this name. */
