@@ -4,8 +4,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { createFakeClock } from '../../../test/lib/fake-clock.ts';
-import type { ExecResult } from '../../lib/exec.ts';
+import { needs } from '../../../test/lib/parts.ts';
+import { type ExecResult, exec } from '../../lib/exec.ts';
 import { createMachineReader, type Exec } from '../inventory/machine-reader.ts';
+import { default_policy } from '../policy.ts';
+import { decideGuard, type GuardDecision } from './decide.ts';
 import { parseGpuHeat, readCpuHeat, readPower } from './power.ts';
 import { othersMillis, parseMemory, parseStall, parseStat } from './pressure.ts';
 import { createLinuxSensors } from './sensors.ts';
@@ -251,3 +254,41 @@ test('a machine that tells all is read, and CPU from the second look on', async 
   ours = 500;
   assert.equal((await sensors.read()).others_millis, null, 'a run of ours ended');
 });
+
+test(
+  'a disk that fills up keeps guests out below its floor, all of it further down, and is let go',
+  needs('tmpfs'),
+  async () => {
+    using here = machine({});
+    const disk = join(here.root, 'disk');
+    mkdirSync(disk);
+    const mounted = await exec('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', disk], {
+      timeout_ms: 5000,
+    });
+    assert.equal(mounted.code, 0, mounted.stderr);
+    try {
+      const clock = createFakeClock();
+      const sensors = createLinuxSensors({
+        ...{ reader: here.reader, clock, folder: disk, button_path: join(here.root, 'paused') },
+        ...{ oursMs: async () => null, foreignGpus: () => [], hasGpus: () => false },
+        cores_millis: 2000,
+      });
+      let before: GuardDecision | null = null;
+      const decide = async (fill_mib: number, policy = default_policy) => {
+        writeFileSync(join(disk, 'ballast'), Buffer.alloc(fill_mib * 2 ** 20));
+        before = decideGuard(await sensors.read(), policy, before, clock.monotonic());
+        return [before.level, before.own_why.length];
+      };
+      assert.deepEqual(await decide(1), [0, 0]);
+      assert.deepEqual(await decide(50), [1, 0], 'a quarter of so small a disk is kept');
+      assert.deepEqual(await decide(60), [3, 0], 'half of that: what runs stands still');
+      await clock.advance(61_000);
+      assert.deepEqual(await decide(1), [0, 0]);
+      const disk_bytes = 32 * 2 ** 20;
+      const own = { ...default_policy, reserve: { ...default_policy.reserve, disk_bytes } };
+      assert.deepEqual(await decide(40, own), [1, 1], 'a floor of the owner is for all');
+    } finally {
+      await exec('umount', [disk], { timeout_ms: 5000 });
+    }
+  },
+);
