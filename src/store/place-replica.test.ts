@@ -140,7 +140,7 @@ onEveryStore('a replacement', (_, kind) => {
     assert.equal((await tale.workload()).state, 'running');
     assert.equal((await tale.current(0)).wanted, 'park');
     assert.deepEqual(await answering(tale), [2]);
-    assert.ok((await codes(tale)).includes('replica_taken_away'));
+    assert.ok((await codes(tale)).includes('replica_preempted'));
     await tale.report(first, 'parked');
     const [row] = await tale.rows();
     assert.deepEqual([row?.state, row?.attempts], ['waiting', 0]);

@@ -6,7 +6,7 @@
  * taken away is measured no longer, holds its machine until it is proven gone, and is then placed
  * elsewhere; no attempt is counted.
  */
-import { eventOf } from '../core/replicas.ts';
+import { eventOf, type ReplicaNote } from '../core/replicas.ts';
 import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
 import { closeMetered } from './ledger.ts';
 import { hasSeveral, siblingsOf } from './replicas.ts';
@@ -19,6 +19,8 @@ export async function takeAway(
   row: WorkloadRow,
   machine_id: string,
   cause: Cause,
+  /** What the timeline says of it; else that it may not run there any more. */
+  note?: ReplicaNote,
 ): Promise<boolean> {
   if (!hasSeveral(row) || (row.state !== 'provisioning' && row.state !== 'running')) return false;
   const runs = await sql.all<RunRow>(
@@ -33,6 +35,10 @@ export async function takeAway(
   ]);
   const name = machine?.name ?? machine_id;
   await sql.run('update machines set generation = generation + 1 where id = $1', [machine_id]);
+  const told = (replica: number): ReplicaNote => ({
+    ...(note ?? { code: 'replica_taken_away' }),
+    details: { ...note?.details, replica, machine: name },
+  });
   let now = row;
   for (const run of there) {
     await sql.run(
@@ -41,13 +47,11 @@ export async function takeAway(
       [run.workload_id, run.replica, run.run_epoch],
     );
     await closeMetered(sql, run, cause);
-    const details = { replica: run.replica, machine: name };
-    now = await noteWorkload(sql, now, { code: 'replica_taken_away', details }, cause);
+    now = await noteWorkload(sql, now, told(run.replica), cause);
   }
   const event = eventOf(now.state, await siblingsOf(sql, now, -1));
-  const details = { replica: there[0]?.replica ?? 0, machine: name };
   if (event !== null) {
-    await moveWorkload(sql, now, { event, code: 'replica_taken_away', details }, cause);
+    await moveWorkload(sql, now, { event, ...told(there[0]?.replica ?? 0) }, cause);
   }
   return true;
 }

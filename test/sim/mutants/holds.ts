@@ -8,12 +8,14 @@ export const holdMutants: readonly Mutant[] = [
     name: 'hold-released-on-stop-request',
     bug: 'I-02, C4',
     file: 'src/store/workloads.ts',
-    find: `  const open = wanted === 'park' ? 'ended_at is null' : 'removed_at is null';`,
+    find: `  const open =
+    wanted === 'park' ? 'ended_at is null and superseded_at is null' : 'removed_at is null';`,
     replace: `  await sql.run(
     'update holds set released_at = 1 where workload_id = $1 and released_at is null',
     [workload_id],
   );
-  const open = wanted === 'park' ? 'ended_at is null' : 'removed_at is null';`,
+  const open =
+    wanted === 'park' ? 'ended_at is null and superseded_at is null' : 'removed_at is null';`,
     why: 'what a run holds is given to others when somebody asks it to stop, while it still runs',
   },
   {
