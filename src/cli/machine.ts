@@ -8,6 +8,7 @@ import { gpuClassName } from '../core/gpus.ts';
 import { CliError, suggested } from './cli-error.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
+import { guardText } from './guard-view.ts';
 import type { Context } from './io.ts';
 import { capsText, sharedText, standingLines } from './machine-standing.ts';
 import { onlineText } from './machines.ts';
@@ -94,6 +95,7 @@ function facts(machine: Machine, now: number): string[] {
     ['id', machine.id],
     ['state', onlineText(machine, now)],
     ['reclaim', machine.reclaim && reclaimText(machine.reclaim, now)],
+    ['guard', guardText(machine)],
     ['owner', oneLine(machine.owner)],
     ['region', machine.region],
     ['shared', sharedText(machine)],

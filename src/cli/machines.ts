@@ -8,6 +8,7 @@ import { formatAgo, formatBytes, formatMemory } from '../core/format.ts';
 import { suggested } from './cli-error.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
+import { guardMark } from './guard-view.ts';
 import type { Context } from './io.ts';
 import { oneLine, printJson, printTable, say } from './output.ts';
 import { reclaimMark } from './reclaim-view.ts';
@@ -68,7 +69,8 @@ function shortGpu({ model, memory_bytes, state, mig_mode }: GpuRecord): string {
 }
 
 export function onlineText(machine: Machine, now: number): string {
-  const mark = `${machine.drained_at === null ? '' : ', draining'}${reclaimMark(machine.reclaim, now)}`;
+  const drained = machine.drained_at === null ? '' : ', draining';
+  const mark = `${drained}${guardMark(machine)}${reclaimMark(machine.reclaim, now)}`;
   if (machine.online) return `online${mark}`;
   const seen = machine.last_seen_at;
   const silent = seen === null ? 'never heard of' : `not heard of: ${formatAgo(now - seen)}`;

@@ -365,3 +365,22 @@ given('how long ago a run ended is no news by itself', async ({ rig, greeted, wr
   }
   assert.equal(written.filter((name) => name === 'applyReport').length, 1);
 });
+
+given('what a guard says wakes admission, is shown, and writes nothing', async (at) => {
+  const { rig, greeted, written } = at;
+  const said = { level: 2 as const, why: ['owner_active' as const], own_why: [], grace_ms: 1000 };
+  const guard = { ...said, until_ms: 300_000 };
+  await rig.sync.sync(rig.ids.machine_id, report(greeted, 1), AbortSignal.abort());
+  const [before, writes] = [rig.woken.controller, written.length];
+  const told = (seq: number, more: Partial<Report>) =>
+    rig.sync.sync(rig.ids.machine_id, report(greeted, seq, more), AbortSignal.abort());
+  await told(2, { guard });
+  await told(3, { guard: { ...guard, until_ms: 200_000 } });
+  assert.equal(rig.woken.controller, before + 1, 'its moments are no news');
+  await told(4, {});
+  const shown = (await rig.apiDeps.machines.list(rig.ids.tenant_id))[0]?.guard;
+  assert.deepEqual(shown, { level: 2, why: ['owner_active'], own_why: [] });
+  await told(5, { guard: { ...guard, level: 0, why: [] } });
+  assert.equal(rig.woken.controller, before + 2);
+  assert.equal(written.length, writes);
+});
