@@ -22,10 +22,10 @@ const grace: MachineReclaim = {
   ...{ since: now_ms, starts_at: null, stops_at: now_ms + 5 * minute_ms, until: null, by: 'ada' },
 };
 
-function given(reclaim: MachineReclaim | null): void {
+function given(reclaim: MachineReclaim | null, is_yours = true): void {
   const amounts = { cpu_millis: 8000, memory_bytes: 2 ** 35, disk_bytes: 1e11 };
   const about = { name: 'desk', region: 'local', owner: 'ada', sharing: 'community' };
-  const more = { invited: [], is_yours: true, drained_at: null, caps: null, inventory: null };
+  const more = { invited: [], is_yours, drained_at: null, caps: null, inventory: null };
   const facts = { online: true, last_seen_at: now_ms, offered: amounts, held: amounts };
   api.machines = { items: [{ id: 'm1', ...about, ...facts, ...more, workloads: [], reclaim }] };
 }
@@ -69,6 +69,14 @@ test('what contradicts itself is a usage error, before anything is asked', async
     api.calls.filter(({ method }) => method === 'POST'),
     [],
   );
+});
+
+test('what is of others is told before anything is asked', async () => {
+  given(null, false);
+  const { code, stderr } = await runCli(['machine', 'reclaim', 'desk'], api);
+  assert.equal(code, 4);
+  assert.match(stderr, /desk is of ada: only their people take it back/);
+  assert.equal(api.calls.at(-1)?.method, 'GET');
 });
 
 test('it says how it stands, and so do machines and machine show', async () => {

@@ -3,6 +3,7 @@
  */
 import type { Machine } from '../contract/machines.ts';
 import type { ReclaimRequest } from '../contract/reclaim.ts';
+import { CliError } from './cli-error.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
@@ -60,7 +61,11 @@ async function call(
   { json }: { json?: boolean },
 ): Promise<number> {
   const client = openClient(context);
-  const { id } = pick(context, await client.machines(), name);
+  const { id, is_yours, owner, name: called } = pick(context, await client.machines(), name);
+  if (!is_yours) {
+    const message = `${oneLine(called)} is of ${oneLine(owner)}: only their people take it back.`;
+    throw new CliError({ code: 'not_found', message, fix: null, exit: 'not_found' });
+  }
   const path = `/v1/machines/${encodeURIComponent(id)}/${what}`;
   const machine = await client.call<Machine>('POST', path, body === undefined ? {} : { body });
   if (json) printJson(context, machine);
@@ -70,7 +75,7 @@ async function call(
 
 function sentenceOf({ name, reclaim: taken }: Machine, now: number): string {
   const called = oneLine(name);
-  if (taken === null) return `${called} is nobody's to take back now: guests may come.`;
+  if (taken === null) return `${called} is not taken back: guests may come.`;
   const whom = taken.scope === 'all' ? 'everybody, you included' : 'guests; your own stay';
   return `${called}: ${reclaimText(taken, now)} (${whom}).`;
 }

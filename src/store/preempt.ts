@@ -172,7 +172,7 @@ async function parkForTrust(
   cause: Cause,
 ): Promise<ResumeResult> {
   if (row.state === 'stopping') return { outcome: 'waits' };
-  const set = { park_cause: 'trust' };
+  const set = { intent: 'stopped', park_cause: 'trust' } as const;
   const details = { machine: name };
   await moveWorkload(sql, row, { event: 'stop', code: 'trust_lost', details, set }, cause);
   return { outcome: 'trust_lost' };
