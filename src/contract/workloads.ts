@@ -8,9 +8,9 @@ import { kinds } from '../core/workload.ts';
 import { takenSchema } from './fallback.ts';
 import { heldGpuSchema } from './gpus.ts';
 import { limits } from './limits.ts';
-import { replicaSchema } from './replicas.ts';
 import { roomOfferSchema } from './make-room.ts';
 import { workloadReclaimSchema } from './reclaim.ts';
+import { replicaSchema } from './replicas.ts';
 import { workloadUseSchema } from './stats.ts';
 import { launchExtras, shownExtras } from './workload-extras.ts';
 

@@ -61,18 +61,19 @@ test('none where all of them together would not do, or are elsewhere', () => {
 });
 
 test('the machine with the fewest to stop is taken', () => {
-  const idlers = [
-    idler('a', 'm', 1, 90),
-    idler('b', 'm', 1, 80),
-    idler('c', 'n', 2, 10),
-  ];
+  const idlers = [idler('a', 'm', 1, 90), idler('b', 'm', 1, 80), idler('c', 'n', 2, 10)];
   assert.deepEqual(chosen(2, [machine('m', 2, 2), machine('n', 2, 2)], idlers), ['c']);
 });
 
 test('a GPU that an idle endpoint has counts as free without it, a shared one by its last', () => {
   const held = { sharer: 'me', count: 2 };
   const gpu = {
-    ...{ uuid: 'GPU-1', model: 'NVIDIA L4', memory_bytes: 24 * gib, usable_by: ['docker'] as const },
+    ...{
+      uuid: 'GPU-1',
+      model: 'NVIDIA L4',
+      memory_bytes: 24 * gib,
+      usable_by: ['docker'] as const,
+    },
     ...{ is_part: false, only_all: false, held, reserved: false, holders: [] },
   };
   const view = { ...machine('m', 8, 2), accelerators: ['cpu', 'nvidia'], devices: [gpu] };
@@ -83,6 +84,9 @@ test('a GPU that an idle endpoint has counts as free without it, a shared one by
   const ask = endpointSpec({ gpu_class: null, accelerator: 'nvidia', gpu_count: 1 });
   const wanted = { ask, tenant_id: 'mine', creator_id: 'me', catalog: builtin_catalog };
   const found = chooseToStop(wanted, [view], [on('a', 30), on('b', 20)]);
-  assert.deepEqual(found?.map(({ name }) => name), ['a', 'b']);
+  assert.deepEqual(
+    found?.map(({ name }) => name),
+    ['a', 'b'],
+  );
   assert.equal(chooseToStop(wanted, [view], [on('a', 30)]), null);
 });

@@ -88,55 +88,9 @@ export function createPlacementIndex(
       }
       return group;
     },
-    choose(group, avoid = null) {
-      const { ask, suited, best, creator_id } = group;
-      for (; group.seen < changed.length; group.seen += 1) {
-        const machine = changed[group.seen];
-        const entry = machine === undefined ? undefined : suited.get(machine.id);
-        if (machine === undefined || entry === undefined) continue;
-        const by = { driver: entry.driver, creator_id };
-        if (hasRoom(ask, machine, by)) best.push({ machine, waste: leftOver(machine, ask, by) });
-      }
-      let avoided: Candidate | null = null;
-      let found: Candidate | null = null;
-      for (let top = best.peek(); top !== undefined && found === null; top = best.peek()) {
-        const is_avoided = top.machine.id === avoid;
-        if (!isFresh(group, top)) best.pop();
-        else if (is_avoided) avoided = best.pop() ?? null;
-        else found = top;
-      }
-      if (avoided !== null) best.push(avoided);
-      const machine = (found ?? avoided)?.machine;
-      const entry = machine === undefined ? undefined : suited.get(machine.id);
-      if (machine === undefined || entry === undefined) return null;
-      return placementOn(machine, entry, ask, creator_id, catalog);
-    },
-    chooseApart({ ask, suited, creator_id }, apart) {
-      let found: (Candidate & { entry: MachineDriver }) | null = null;
-      for (const [id, entry] of suited) {
-        const machine = byId.get(id);
-        const by = { driver: entry.driver, creator_id };
-        if (machine === undefined || !hasRoom(ask, machine, by)) continue;
-        const candidate = { machine, waste: leftOver(machine, ask, by), entry };
-        if (found === null || isBetterApart(candidate, found, apart)) found = candidate;
-      }
-      return found && placementOn(found.machine, found.entry, ask, creator_id, catalog);
-    },
-    reason({ ask, tenant_id, only, suited, refusals, creator_id }) {
-      if (ask.home_machine_id && only === null) return { code: 'home_removed', details: {} };
-      const all = new Map(refusals);
-      for (const [id, entry] of suited) {
-        const machine = byId.get(id);
-        const code = machine && roomRefusal(ask, machine, { driver: entry.driver, creator_id });
-        if (code) all.set(code, (all.get(code) ?? 0) + 1);
-      }
-      const [code] = all.keys();
-      if (only === null || code === undefined) {
-        return { code: waitCode(all), details: waitDetails(all, ask) };
-      }
-      // Where there is only one machine, its own refusal says more than "no machine matches".
-      return { code, details: refusalDetails(code, ask, tenant_id, only, catalog) };
-    },
+    choose: (group, avoid = null) => choose(group, changed, avoid, catalog),
+    chooseApart: (group, apart) => chooseApart(group, world, apart),
+    reason: (group) => reasonOf(group, world),
     take({ machine_id, devices = [] }, ask, creator_id = '') {
       const machine = byId.get(machine_id);
       if (machine === undefined) return;
@@ -168,6 +122,70 @@ export function createPlacementIndex(
       return head;
     },
   };
+}
+
+function choose(
+  group: Group,
+  changed: readonly MachineView[],
+  avoid: string | null,
+  catalog: Catalog,
+): Placement | null {
+  const { ask, suited, best, creator_id } = group;
+  for (; group.seen < changed.length; group.seen += 1) {
+    const machine = changed[group.seen];
+    const entry = machine === undefined ? undefined : suited.get(machine.id);
+    if (machine === undefined || entry === undefined) continue;
+    const by = { driver: entry.driver, creator_id };
+    if (hasRoom(ask, machine, by)) best.push({ machine, waste: leftOver(machine, ask, by) });
+  }
+  let avoided: Candidate | null = null;
+  let found: Candidate | null = null;
+  for (let top = best.peek(); top !== undefined && found === null; top = best.peek()) {
+    const is_avoided = top.machine.id === avoid;
+    if (!isFresh(group, top)) best.pop();
+    else if (is_avoided) avoided = best.pop() ?? null;
+    else found = top;
+  }
+  if (avoided !== null) best.push(avoided);
+  const machine = (found ?? avoided)?.machine;
+  const entry = machine === undefined ? undefined : suited.get(machine.id);
+  if (machine === undefined || entry === undefined) return null;
+  return placementOn(machine, entry, ask, creator_id, catalog);
+}
+
+function chooseApart(
+  { ask, suited, creator_id }: Group,
+  { byId, catalog }: World,
+  apart: ReadonlySet<string>,
+): Placement | null {
+  let found: (Candidate & { entry: MachineDriver }) | null = null;
+  for (const [id, entry] of suited) {
+    const machine = byId.get(id);
+    const by = { driver: entry.driver, creator_id };
+    if (machine === undefined || !hasRoom(ask, machine, by)) continue;
+    const candidate = { machine, waste: leftOver(machine, ask, by), entry };
+    if (found === null || isBetterApart(candidate, found, apart)) found = candidate;
+  }
+  return found && placementOn(found.machine, found.entry, ask, creator_id, catalog);
+}
+
+function reasonOf(
+  { ask, tenant_id, only, suited, refusals, creator_id }: Group,
+  { byId, catalog }: World,
+): WaitReason {
+  if (ask.home_machine_id && only === null) return { code: 'home_removed', details: {} };
+  const all = new Map(refusals);
+  for (const [id, entry] of suited) {
+    const machine = byId.get(id);
+    const code = machine && roomRefusal(ask, machine, { driver: entry.driver, creator_id });
+    if (code) all.set(code, (all.get(code) ?? 0) + 1);
+  }
+  const [code] = all.keys();
+  if (only === null || code === undefined) {
+    return { code: waitCode(all), details: waitDetails(all, ask) };
+  }
+  // Where there is only one machine, its own refusal says more than "no machine matches".
+  return { code, details: refusalDetails(code, ask, tenant_id, only, catalog) };
 }
 
 /** Whether it was weighed as the machine is now, and has room. */

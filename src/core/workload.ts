@@ -2,12 +2,13 @@
  * What a user asks for, and what Einsora holds about it. Field names are the wire's and the
  * store's.
  */
-import type { FallbackStep } from './fallback.ts';
+
 import type { DeviceView } from './devices.ts';
+import type { FallbackStep } from './fallback.ts';
 import type { GuardView } from './guard.ts';
 import type { ImageRuntime } from './images.ts';
-import type { Refusals } from './refusals.ts';
 import type { ReclaimView } from './reclaim.ts';
+import type { Refusals } from './refusals.ts';
 import type { State } from './states.ts';
 import type { DriverName, Isolation } from './trust.ts';
 
