@@ -154,7 +154,7 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
   setMachineRegion: {
     ask: async (world, owner) => {
       const name = await machineOf(world, owner);
-      return { path: { machine: name }, body: { region: 'attic' }, object: name };
+      return { path: { machine: name }, body: { region: 'local' }, object: name };
     },
     ...{ reach: 'tenant', operator: true },
   },
