@@ -51,7 +51,7 @@ async function notesOf(fleet: Fleet, slug: string, id: string): Promise<string[]
   return (body.items as { message: string }[]).map(({ message }) => message);
 }
 
-test('guests are told, given grace, and stopped; what has no disk goes elsewhere; all comes back', () =>
+test('guests are told, given grace, and stopped; and in the end all comes back', () =>
   inFleet([rack], async (fleet) => {
     const own = await running(fleet, 'ada', { ...endpoint, name: 'own' });
     const lab = await running(fleet, 'bob', notebook);
@@ -141,7 +141,7 @@ test('a machine that is cut off meanwhile is done with when it is back', () =>
     await fleet.untilState('bob', lab.id, 'running');
   }));
 
-test('a run that will not stop holds its machine until it has; released, it goes on after that', () =>
+test('a run that will not stop holds its machine; released, it goes on after that', () =>
   inFleet([{ ...rack, plans: [{ refused_stops: 3 }] }], async (fleet) => {
     const lab = await running(fleet, 'bob', notebook);
     await reclaim(fleet, { grace_ms: 0 });

@@ -76,7 +76,11 @@ export async function giveMachine(
   const { client, machine, path } = await own(context, name);
   const body = { to: options.to };
   const done = await client.call<MachineChanged>('POST', `${path}/give`, { body });
-  const text = `${oneLine(machine.name)} belongs to ${oneLine(options.to)} now, shared with nobody. It takes nothing new until one of their admins says: bin/einsora machine undrain ${oneLine(machine.name)}`;
+  const name_shown = oneLine(machine.name);
+  const text = [
+    `${name_shown} belongs to ${oneLine(options.to)} now, shared with nobody. It takes nothing`,
+    `new until one of their admins says: bin/einsora machine undrain ${name_shown}`,
+  ].join(' ');
   return tell(context, done, options, () => text);
 }
 
@@ -173,10 +177,11 @@ export async function fenceMachine(
 
 /** The machine's name, typed once more. */
 async function confirmed(context: Context, machine: Machine): Promise<string> {
-  const question = `${oneLine(machine.name)} is powered off, and nothing of it runs any more? Type its name: `;
+  const name = oneLine(machine.name);
+  const question = `${name} is powered off, and nothing of it runs any more? Type its name: `;
   const answer = await askLine(context, question);
   if (answer !== null) return answer;
-  const fix = `bin/einsora machine fence ${oneLine(machine.name)} --powered-off --confirm ${oneLine(machine.name)}`;
+  const fix = `bin/einsora machine fence ${name} --powered-off --confirm ${name}`;
   throw usageError('There is no terminal to ask on: say its name once more.', fix);
 }
 
@@ -206,7 +211,7 @@ async function meant(
 }
 
 /** One's own machine: another's is told apart from one that is not there. */
-async function own(context: Context, name: string | undefined) {
+export async function own(context: Context, name: string | undefined) {
   const client = openClient(context);
   const machines = await client.machines();
   const is_own = machines.filter((one) => one.is_yours);

@@ -3,11 +3,9 @@
  */
 import type { Machine } from '../contract/machines.ts';
 import type { ReclaimRequest } from '../contract/reclaim.ts';
-import { CliError } from './cli-error.ts';
-import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
-import { pick } from './machine.ts';
+import { own } from './machine-care.ts';
 import { momentAhead } from './moment.ts';
 import { oneLine, printData, printJson } from './output.ts';
 import { reclaimText } from './reclaim-view.ts';
@@ -60,14 +58,9 @@ async function call(
   body: ReclaimRequest | undefined,
   { json }: { json?: boolean },
 ): Promise<number> {
-  const client = openClient(context);
-  const { id, is_yours, owner, name: called } = pick(context, await client.machines(), name);
-  if (!is_yours) {
-    const message = `${oneLine(called)} is of ${oneLine(owner)}: only their people take it back.`;
-    throw new CliError({ code: 'not_found', message, fix: null, exit: 'not_found' });
-  }
-  const path = `/v1/machines/${encodeURIComponent(id)}/${what}`;
-  const machine = await client.call<Machine>('POST', path, body === undefined ? {} : { body });
+  const { client, path } = await own(context, name);
+  const asked = body === undefined ? {} : { body };
+  const machine = await client.call<Machine>('POST', `${path}/${what}`, asked);
   if (json) printJson(context, machine);
   else printData(context, sentenceOf(machine, context.io.clock.now()));
   return exitCode('ok');

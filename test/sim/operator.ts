@@ -40,13 +40,6 @@ export function createOperator(
     });
   }
   const tenantOf = (nth: number): Partial<Tenant> => tenants[nth % tenants.length] ?? {};
-  const ownOf = async ({ store }: ControlPlane, machine_id: string) => {
-    const row = await store.read(findMachine, { machine_id });
-    return { machine_id, tenant_id: row?.tenant_id ?? '' };
-  };
-  const causeOf = ({ clock }: ControlPlane) => ({
-    ...{ now: clock.now(), mono: clock.monotonic(), actor: 'user:ada', request_id: 'r' },
-  });
   return {
     fence: (machine_id, agent_epoch) =>
       send(`fence ${machine_id}`, (there) =>
@@ -100,6 +93,16 @@ export function createOperator(
         }),
       ),
   };
+}
+
+/** Whoever owns it by then asks. */
+async function ownOf({ store }: ControlPlane, machine_id: string) {
+  const row = await store.read(findMachine, { machine_id });
+  return { machine_id, tenant_id: row?.tenant_id ?? '' };
+}
+
+function causeOf({ clock }: ControlPlane) {
+  return { now: clock.now(), mono: clock.monotonic(), actor: 'user:ada', request_id: 'r' };
 }
 
 function reclaimOf({ scope, when, after_ms, grace_ms, until_ms }: ReclaimAsked, now: number) {
