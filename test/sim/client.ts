@@ -7,7 +7,7 @@
 import { makeId } from '../../src/core/ids.ts';
 import { type AskedMachine, no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
 import type { LaunchArgs } from '../../src/store/workloads.ts';
-import { sizes } from './amounts.ts';
+import { gib, sizes } from './amounts.ts';
 import type { Chance } from './chance.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { specThatFalls } from './fallbacks.ts';
@@ -77,7 +77,8 @@ function act(context: Context, deed: Deed, number: number): void {
     const tenant = tenants[deed.tenant % tenants.length];
     if (tenant === undefined) return;
     const amounts = specOf(deed.size, deed.name ?? 'chat', deed.replicas ?? 1);
-    const whole = { ...amounts, ...gpusFor(number) };
+    const is_one = deed.falls === undefined && (deed.replicas ?? 1) === 1;
+    const whole = { ...amounts, ...gpusFor(number), ...(is_one ? placeFor(number) : {}) };
     const spec = specThatFalls(whole, deed.falls, context.machineOf);
     const what = { key: `key-${number}`, tenant, spec, named: deed.name !== null };
     asked.push(what);
@@ -202,6 +203,15 @@ function newId(chance: Chance, now: number): string {
 function gpusFor(number: number): Partial<WorkloadSpec> {
   if (number % 5 > 1) return {};
   return { accelerator: 'nvidia', gpu_count: 1, share_device: number % 5 === 1 };
+}
+
+/** Some have a disk, and so a home; some ask for the other region. */
+function placeFor(number: number): Partial<WorkloadSpec> {
+  const notebook = { kind: 'notebook', image_id: 'jupyter', model: null, disk_bytes: gib } as const;
+  return {
+    ...(number % 3 === 0 ? notebook : {}),
+    ...(number % 7 === 5 ? { region: 'attic' } : {}),
+  };
 }
 
 function specOf(size: number, name: string, replicas: number): WorkloadSpec {

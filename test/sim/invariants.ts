@@ -10,8 +10,8 @@ import { nextState, type State, type StateEvent } from '../../src/core/states.ts
 import { checkFallback } from './fallbacks.ts';
 import { createLedgerCheck, type LedgerCheck } from './ledger-invariants.ts';
 import { createMachineCheck, type MachineCheck } from './machine-invariants.ts';
-import { createReclaimCheck, type ReclaimCheck } from './reclaim-invariants.ts';
 import { checkPlaces } from './place-invariants.ts';
+import { createReclaimCheck, type ReclaimCheck } from './reclaim-invariants.ts';
 import type { Story } from './story.ts';
 import type { Touched, Watch } from './watch.ts';
 
