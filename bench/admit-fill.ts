@@ -130,8 +130,11 @@ export function launchArgs({ tenant_id, user_id }: Who, names: Names, n = 0) {
   };
 }
 
+/** Of the machines filled here, which have no GPUs. */
+const sizes = classes.filter(({ accelerator }) => accelerator === 'cpu');
+
 function specOf(name: string, n: number): WorkloadSpec {
-  const entry = classes[n % classes.length];
+  const entry = sizes[n % sizes.length];
   if (entry === undefined) throw new Error('the catalog has classes');
   return {
     ...{ kind: 'instance', name, region: 'local', accelerator: null },
