@@ -126,6 +126,30 @@ test('an endpoint goes on on another machine at once', () =>
     }, 'the other machine');
   }));
 
+test('of an endpoint with replicas only those there go; it answers all the time', () =>
+  inFleet([rack, { ...rack, name: 'spare', owner: 'cyd', as: 'macos-vz' }], async (fleet) => {
+    const chat = await running(fleet, 'bob', { ...endpoint, name: 'chat', replicas: 2 });
+    const runs = () =>
+      select<{ name: string; ended_at: number | null; ready_at: number | null }>(
+        fleet.rig.store,
+        `select m.name, r.ended_at, r.ready_at from runs r join machines m on m.id = r.machine_id
+         where r.workload_id = $1 and r.superseded_at is null order by r.replica`,
+        [chat.id],
+      );
+    const ready = async () =>
+      (await runs()).filter((run) => run.ready_at !== null && run.ended_at === null);
+    await fleet.until(async () => (await ready()).length === 2, 'both');
+    assert.deepEqual((await ready()).map(({ name }) => name).sort(), ['rack', 'spare']);
+    await reclaim(fleet, { grace_ms: 0 });
+    await fleet.until(async () => {
+      assert.equal((await fleet.show('bob', chat.id)).state, 'running');
+      return (await ready()).filter(({ name }) => name === 'spare').length === 2;
+    }, 'both elsewhere');
+    const notes = await notesOf(fleet, 'bob', chat.id);
+    assert.ok(notes.some((note) => /Replica \d goes elsewhere: the owner of rack/.test(note)));
+    assert.equal((await fleet.show('bob', chat.id)).restarts, 0);
+  }));
+
 test('a machine that is cut off meanwhile is done with when it is back', () =>
   inFleet([rack], async (fleet) => {
     const lab = await running(fleet, 'bob', notebook);

@@ -33,7 +33,7 @@ export const reclaimReasons = {
   },
   replica_preempted: {
     status: 409,
-    sentence: 'Its replicas on {machine} go elsewhere, because the owner took it back ({why}).',
+    sentence: 'Replica {replica} goes elsewhere: the owner of {machine} took it back ({why}).',
     fix: machines,
   },
   preempted_waits: {
