@@ -21,6 +21,7 @@ export const exportTables = {
   holds: { table: 'holds', order: 'replica, run_epoch, device' },
   keys: { table: 'endpoint_keys', order: 'created_at, id' },
   ledger: { table: 'ledger', order: 'started_steady, id' },
+  replicas: { table: 'replicas', order: 'replica' },
   runs: { table: 'runs', order: 'replica, run_epoch' },
   samples: { table: 'run_samples', order: 'at, run_epoch, replica' },
   use: { table: 'workload_uses', order: 'workload_id' },

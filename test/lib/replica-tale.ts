@@ -14,7 +14,7 @@ import { beginStory, greet } from './store-model.ts';
 
 export type ReplicaTale = Awaited<ReturnType<typeof beginReplicas>>;
 
-export async function beginReplicas(store: RigStore, replicas = 2) {
+async function beginWorld(store: RigStore, replicas = 2) {
   const { clock, random, ids } = await beginStory(store);
   const other = 'machine-east';
   await store.transact('addMachine', {
@@ -50,10 +50,21 @@ export async function beginReplicas(store: RigStore, replicas = 2) {
     assert.ok(found, `replica ${replica} has a run`);
     return found;
   };
-  const changed = { tenant_id: ids.tenant_id, workload: id, idempotency: null };
   return {
     ...{ store, clock, ids, id, desk: ids.machine_id, east: other, workload, rows, runs, current },
-    cause,
+    ...{
+      cause,
+      placementOn,
+      changed: { tenant_id: ids.tenant_id, workload: id, idempotency: null },
+    },
+  };
+}
+
+export async function beginReplicas(store: RigStore, replicas = 2) {
+  const world = await beginWorld(store, replicas);
+  const { id, changed, workload, rows, cause, placementOn, east } = world;
+  return {
+    ...world,
     async place(machine_id: string) {
       const { revision } = await workload();
       const what = { workload_id: id, revision, placement: placementOn(machine_id) };
@@ -70,7 +81,7 @@ export async function beginReplicas(store: RigStore, replicas = 2) {
       const { workload_id, replica, run_epoch, machine_id } = run;
       const facts = { stages: [], exit: null, reason: null, details: {}, log_tail: null };
       const observed = [{ workload_id, replica, run_epoch, state, ...facts, ...more }];
-      const who = { machine_id, machine_name: machine_id === other ? 'east' : 'desk' };
+      const who = { machine_id, machine_name: machine_id === east ? 'east' : 'desk' };
       return store.transact('applyReport', { ...cause(), ...who, observed });
     },
     change: (name: 'startWorkload' | 'stopWorkload' | 'deleteWorkload') =>

@@ -75,6 +75,10 @@ async function live(rig: Rig): Promise<string> {
     `insert into run_samples (workload_id, replica, run_epoch, at, sample_count)
      values ($1, 0, 1, 300000, 30)`,
     'insert into workload_uses (workload_id, used_at, run_epoch, idle_ms) values ($1, 7, 1, 0)',
+    `insert into replicas (workload_id, replica, state, attempts, not_before, details, since,
+       revision) values ($1, 0, 'placed', 0, 0, '{}', 1, 1)`,
+    `insert into endpoint_guests (workload_id, tenant_id, created_at)
+     select id, tenant_id, 1 from workloads where id = $1`,
   ]) {
     await rig.store.transact('write', { text, params: [id] });
   }
