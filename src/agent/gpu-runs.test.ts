@@ -104,7 +104,7 @@ test("an endpoint's container is asked for with its own GPUs, and llama.cpp uses
   assert.ok(!Cmd.includes('--device') && !Env.includes('NVIDIA_VISIBLE_DEVICES=void'));
 });
 
-test('one in which its GPUs are not seen ends with what was seen, and leaves no container', async () => {
+test('one in which its GPUs are not seen ends with what was seen, and leaves nothing', async () => {
   const { ended, containers } = await bringUp(desired('llama-cpp-cuda', 'a'), (fake) => {
     fake.seen_gpus = ['GPU-aaaa-1'];
   });

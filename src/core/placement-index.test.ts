@@ -6,8 +6,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Ask } from './ask.ts';
 import { place } from './placement.ts';
-import { freeOf } from './room.ts';
 import { createPlacementIndex } from './placement-index.ts';
+import { freeOf } from './room.ts';
 import type { Amounts, MachineView } from './workload.ts';
 
 const gib = 2 ** 30;

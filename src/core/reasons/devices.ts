@@ -1,6 +1,6 @@
 /**
- * Codes of GPUs that a workload asks for: a part of the one table in ../reasons.ts. What a GPU's own
- * state means is in machines.ts.
+ * Codes of GPUs that a workload asks for: a part of the one table in ../reasons.ts. What a GPU's
+ * own state means is in machines.ts.
  */
 import type { Reason } from '../reasons.ts';
 
