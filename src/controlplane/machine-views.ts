@@ -96,25 +96,15 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
     }
   }
 
-  async function holdersBy(tenant_id: string): Promise<Map<string, string[]>> {
-    const byMachine = new Map<string, string[]>();
-    for (const { machine_id, name } of await store.read(listHolders, { tenant_id })) {
-      const names = byMachine.get(machine_id);
-      if (names === undefined) byMachine.set(machine_id, [name]);
-      else names.push(name);
-    }
-    return byMachine;
-  }
-
   return {
     all: async (slices) => (await found(null, slices)).map((one) => viewOf(one, presence, [])),
     async forPlan(tenant_id) {
-      const holders = await holdersBy(tenant_id);
+      const holders = await holdersBy(store, tenant_id);
       const all = await found(tenant_id, null);
       return all.map((one) => viewOf(one, presence, holders.get(one.row.id) ?? []));
     },
     async list(tenant_id) {
-      const holders = await holdersBy(tenant_id);
+      const holders = await holdersBy(store, tenant_id);
       const all = await found(tenant_id, null);
       return all.map(({ row, known: { inventory } }) => ({
         id: row.id,
@@ -131,7 +121,8 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
         inventory: row.tenant_id === tenant_id ? inventory : null,
       }));
     },
-    holders: async (tenant_id, machine_id) => (await holdersBy(tenant_id)).get(machine_id) ?? [],
+    holders: async (tenant_id, machine_id) =>
+      (await holdersBy(store, tenant_id)).get(machine_id) ?? [],
   };
 }
 
@@ -142,6 +133,16 @@ async function withSlugs(store: EinsoraStore, all: Found[]): Promise<Found[]> {
   if (slugs.length === 0) return all;
   const byId = await store.read(slugsNamed, { slugs });
   return all.map((one) => (named(one).length === 0 ? one : { ...one, slugs: byId }));
+}
+
+async function holdersBy(store: EinsoraStore, tenant_id: string): Promise<Map<string, string[]>> {
+  const byMachine = new Map<string, string[]>();
+  for (const { machine_id, name } of await store.read(listHolders, { tenant_id })) {
+    const names = byMachine.get(machine_id);
+    if (names === undefined) byMachine.set(machine_id, [name]);
+    else names.push(name);
+  }
+  return byMachine;
 }
 
 /** With whom it is shared, and what its owner said of it: the owner's people alone see all of that. */

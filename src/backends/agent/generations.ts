@@ -49,7 +49,7 @@ export function createGenerations(deps: Deps, tell: () => void): Generations {
   async function readAll(): Promise<void> {
     is_stale = false;
     const as_of = written?.() ?? -1;
-    const found = await readNews();
+    const found = await readNews(store, sum);
     const before = known.generations;
     const is_news = [...found.generations].some(([id, number]) => before.get(id) !== number);
     if (found.generations.size > 0) known = found;
@@ -57,23 +57,6 @@ export function createGenerations(deps: Deps, tell: () => void): Generations {
     read_at = clock.monotonic();
     read_as_of = as_of;
     if (is_news) tell();
-  }
-
-  /** All of them, or none where they are as they were. */
-  async function readNews(): Promise<Known> {
-    const found: Known = { generations: new Map(), removed: new Set() };
-    for (let after = ''; ; ) {
-      const is_first = after === '';
-      const page = { after, limit: page_rows, known: is_first ? sum : null };
-      const rows = await store.read(listGenerations, page);
-      for (const { id, generation, removed_at } of rows) {
-        found.generations.set(id, generation);
-        if (removed_at !== null) found.removed.add(id);
-      }
-      const last = rows.at(-1);
-      if (last === undefined || rows.length < page_rows) return found;
-      after = last.id;
-    }
   }
 
   function isOld(): boolean {
@@ -109,4 +92,20 @@ export function createGenerations(deps: Deps, tell: () => void): Generations {
       return identity;
     },
   };
+}
+
+/** All of them, or none where their sum is as it was. */
+async function readNews(store: EinsoraStore, sum: number | null): Promise<Known> {
+  const found: Known = { generations: new Map(), removed: new Set() };
+  for (let after = ''; ; ) {
+    const page = { after, limit: page_rows, known: after === '' ? sum : null };
+    const rows = await store.read(listGenerations, page);
+    for (const { id, generation, removed_at } of rows) {
+      found.generations.set(id, generation);
+      if (removed_at !== null) found.removed.add(id);
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < page_rows) return found;
+    after = last.id;
+  }
 }

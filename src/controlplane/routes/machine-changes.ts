@@ -1,6 +1,6 @@
 /**
- * What the people of a machine's owner do about it: share, give, drain, rename, limit, fence, remove
- * (ADR-0056).
+ * What the people of a machine's owner do about it: share, give, drain, rename, limit, fence,
+ * remove (ADR-0056).
  *
  * Invariants: another tenant's machine answers as one that is not there, but that an operator may
  * take back what is shared; who is named in a refusal is of the asker's own tenant.
