@@ -88,7 +88,7 @@ async function bringUp(wanted: DesiredRun, prepare: (fake: FakeEngine) => void =
 
 type Body = { Entrypoint: string[]; Cmd: string[]; Env: string[]; HostConfig: object };
 
-test("an endpoint's container is asked for with its own GPUs, and llama.cpp uses them", async () => {
+test("an endpoint's container is asked for with its GPUs, and llama.cpp uses them", async () => {
   const { ended, containers } = await bringUp(desired('llama-cpp-cuda', 'a'));
   assert.equal(ended, undefined);
   const body = containers[0]?.body as unknown as Body & {
