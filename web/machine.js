@@ -157,10 +157,10 @@ function row(workload) {
   const is_running = workload.state === 'running';
   const use = takenText(workload) || useText(workload);
   const why = is_running ? use : (workload.reason?.message ?? '');
-  const state =
-    workload.queue_place === null
-      ? workload.state
-      : `${workload.state} (place ${workload.queue_place})`;
+  const place_in_queue = workload.queue_place === null ? '' : ` (place ${workload.queue_place})`;
+  const several =
+    workload.replicas > 1 ? `, ${workload.replicas_ready}/${workload.replicas} ready` : '';
+  const state = `${workload.state}${is_running ? several : place_in_queue}`;
   for (const text of [
     workload.name,
     state,
