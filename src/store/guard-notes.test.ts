@@ -31,13 +31,14 @@ for (const kind of storeKinds) {
       await tale.report('ready', lowered);
       await tale.report('ready', paused);
       await tale.pass(minute);
+      await tale.report('ready', { ...paused, paused_ms: 1000 });
       await tale.report('ready', { paused_ms: minute });
       await tale.report('ready', { ...lowered, paused_ms: minute });
       await tale.report('ready', { paused_ms: minute });
       assert.deepEqual(await notes(tale), [
         ['run_lowered', { why: 'desk is in use by its owner' }],
         ['run_paused', { why: 'desk runs on its battery' }],
-        ['run_resumed', { paused: '1m 0s' }],
+        ['run_resumed', { paused: '59.0 s' }],
         ['run_lowered', { why: 'desk is in use by its owner' }],
         ['run_raised', {}],
       ]);
