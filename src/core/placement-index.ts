@@ -90,7 +90,7 @@ export function createPlacementIndex(
     },
     choose: (group, avoid = null) => choose(group, changed, avoid, catalog),
     chooseApart: (group, apart) => chooseApart(group, world, apart),
-    reason: (group) => reasonOf(group, world),
+    reason: (group) => reasonOf(group, world, kept.size > 0),
     take({ machine_id, devices = [] }, ask, creator_id = '') {
       const machine = byId.get(machine_id);
       if (machine === undefined) return;
@@ -172,10 +172,15 @@ function chooseApart(
 function reasonOf(
   { ask, tenant_id, only, suited, refusals, creator_id }: Group,
   { byId, catalog }: World,
+  /** Room is kept free on some machine. */
+  is_kept: boolean,
 ): WaitReason {
   if (ask.home_machine_id && only === null) return { code: 'home_removed', details: {} };
   const all = new Map(refusals);
-  for (const [id, entry] of suited) {
+  // Of many machines that are suited and have no room, nothing else can be in the way.
+  const is_plain = only === null && !is_kept && ask.gpu_count === 0;
+  if (is_plain && suited.size > 0) all.set('machine_busy', suited.size);
+  for (const [id, entry] of is_plain ? [] : suited) {
     const machine = byId.get(id);
     const code = machine && roomRefusal(ask, machine, { driver: entry.driver, creator_id });
     if (code) all.set(code, (all.get(code) ?? 0) + 1);

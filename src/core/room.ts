@@ -37,9 +37,15 @@ export function hasAmounts(ask: Amounts, { offered, held, reserved }: MachineVie
 /** What keeps it from the machine now, and may not keep it for ever; null where it fits. */
 export function roomRefusal(ask: Ask, machine: MachineView, by: By): ReasonCode | null {
   if (hasRoom(ask, machine, by)) return null;
-  if (hasRoom(ask, unreserved(machine), by)) return 'reserved_for_head';
+  if (isKept(machine) && hasRoom(ask, unreserved(machine), by)) return 'reserved_for_head';
   if (ask.home_machine_id) return 'home_busy';
   return hasAmounts(ask, machine) ? 'gpus_busy' : 'machine_busy';
+}
+
+/** Whether anything of it is kept free for who has waited long. */
+function isKept({ reserved, devices = [] }: MachineView): boolean {
+  const { cpu_millis, memory_bytes, disk_bytes } = reserved;
+  return cpu_millis + memory_bytes + disk_bytes > 0 || devices.some((one) => one.reserved);
 }
 
 /** As it would be if nothing was kept free for who has waited long. */
