@@ -130,9 +130,10 @@ export async function decideAll(
     let fallback_step = 0;
     const is_full = placed.length >= placements_limit;
     const asked = heads.has(turn) || exhausted.has(group) || !is_full;
-    const is_refused = snapshot.refused?.has(`${row.id} 0`) === true;
+    const is_refused = isRefused(snapshot, row);
     if (!heads.has(turn) && !is_full && !is_refused) placement = tryAsk(turn.ask, row);
-    const steps = placement === null && !is_full ? stepsDue(snapshot, asks, turn) : [];
+    const may_fall = placement === null && !is_full && row.fallback !== '';
+    const steps = may_fall ? stepsDue(snapshot, asks, turn) : [];
     // What is kept free for it keeps it from nothing; whoever is next of its class keeps it then.
     const is_kept = steps.length > 0 && heads.has(turn);
     const head = is_kept ? index.unreserve(group) : undefined;
@@ -173,13 +174,17 @@ function amountsOf(row: ReturningRow, sign: 1 | -1): Amounts {
   };
 }
 
+/** Whether its quota refused what it asks just now. */
+function isRefused({ refused }: Snapshot, { id }: { id: string }): boolean {
+  return refused !== undefined && refused.size > 0 && refused.has(`${id} 0`);
+}
+
 /** The fallbacks that may be tried now; none before its wait is over. */
 function stepsDue(
   { now, refused }: Snapshot,
   asks: Asks,
   { row, ask }: Turn,
 ): { ask: Ask; number: number }[] {
-  if (row.fallback === '') return [];
   const { after_ms, steps } = asks.fallback(row.fallback);
   if (row.fallback_due === 0 && !isDue(row.state_since, after_ms, now)) return [];
   // What has a home stays there, whatever else stands in.
@@ -229,9 +234,10 @@ async function inOrder(
 async function decideHeads(
   turns: readonly Turn[],
   index: PlacementIndex,
-  { now, refused }: Snapshot,
+  snapshot: Snapshot,
   slices: Slices,
 ): Promise<Map<Turn, Placement | null>> {
+  const { now } = snapshot;
   const heads = new Map<Turn, Placement | null>();
   const seen = new Set<string>();
   for (const turn of turns) {
@@ -239,7 +245,7 @@ async function decideHeads(
     if (!seen.has(key)) {
       const group = index.group(turn.ask, turn.tenant_id, turn.creator_id);
       // Who could run nowhere is no head: it would hold the others of its class up for nothing.
-      if (group.suited.size > 0 && refused?.has(`${turn.row.id} 0`) !== true) {
+      if (group.suited.size > 0 && !isRefused(snapshot, turn.row)) {
         seen.add(key);
         if (now - turn.row.state_since >= reserve_after_ms) {
           const placement = index.choose(group, avoidedBy(turn.row, now));

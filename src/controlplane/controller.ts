@@ -343,8 +343,9 @@ async function tellWaits(
   const open = new Map<Group, Move>();
   const moves: Move[] = [];
   let moved = 0;
+  const { refused } = context.memory;
   for (const [index, { row, group, asked }] of waits.entries()) {
-    const over = context.memory.refused.get(`${row.id} 0`);
+    const over = refused.size === 0 ? undefined : refused.get(`${row.id} 0`);
     let why = over === undefined ? reasons.get(group) : overQuota(over);
     if (why === undefined) {
       why = await withHolders(context, group, reason(group));
