@@ -1,6 +1,7 @@
 /**
- * Managed inference on made-up machines: an owner of a machine with a weak driver opens an endpoint,
- * others send prompts with keys of their own, and every other door is shut as if there were none.
+ * Managed inference on made-up machines: an owner of a machine with a weak driver opens an
+ * endpoint, others send prompts with keys of their own, and every other door is shut as if there
+ * were none.
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

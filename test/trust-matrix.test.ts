@@ -201,7 +201,7 @@ test('what is decided on an old look is refused where it is written', async () =
   await fleet.ask('core', 'DELETE', `/v1/workloads/${made.id}`);
 });
 
-test("outside dev mode nobody is as another: the same machines are their owner's alone", async () => {
+test("outside dev mode nobody is as another: the same machines are their owner's", async () => {
   const plain = await createFleet(
     [{ name: 'rack', as: 'libvirt', sharing: 'community', owner: 'acme' }],
     { dev: false },

@@ -27,8 +27,8 @@ export type Runs = {
   locals(): LocalRun[];
   carryOut(steps: Step[]): void;
   /**
-   * What is asked of this machine, as far as it may be by its own look: what is here and may not run
-   * here (any more) is to be parked, whatever else is said.
+   * What is asked of this machine, as far as it may be by its own look: what is here and may not
+   * run here (any more) is to be parked, whatever else is said.
    */
   narrowed(desired: readonly DesiredRun[]): DesiredRun[];
   /** Parks what the control plane has not asked to: its end has this reason. */

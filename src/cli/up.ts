@@ -8,6 +8,7 @@
 
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import type { SimMachine } from '../contract/sim-machines.ts';
 import { systemClock } from '../lib/clock.ts';
 import { makePrivateFolder, writeDurably } from '../lib/files.ts';
 import { openLog } from '../lib/log.ts';
@@ -38,12 +39,8 @@ export async function up(
   config: Config,
   io: Io = processIo(),
 ): Promise<number> {
-  const dev = options.dev === true || config.dev;
-  if (options.simMachines !== undefined && !dev) {
-    throw usageError('--sim-machines makes machines up: it needs --dev, or EINSORA_DEV=1');
-  }
+  const made_up = await madeUpIn(options, config);
   const { startSystem } = await import('../controlplane/system.ts');
-  const sim_machines = await simMachinesOf(options);
   const { data_dir } = config;
   keepToOneself(data_dir);
   const log_path = join(data_dir, 'einsora.log');
@@ -60,7 +57,7 @@ export async function up(
     allow_lan: options.allowLan === true,
     docker_host: config.docker_host,
     env: packageEnv(),
-    ...{ dev, sim_machines },
+    ...made_up,
     new_deployment_key: options.newDeploymentKey === true,
     sources: sourcesOf(),
     clock: systemClock,
@@ -84,10 +81,9 @@ export async function up(
   say(`  sign in   ${link}`);
   say(`  data      ${data_dir}   log ${log_path}`);
   if (system.database !== null) say(`  store     ${system.database}`);
-  for (const copy of copiesIn(data_dir).filter((name) => !kept.includes(name))) {
-    say(`  upgraded  the store; as it was before: ${copy}`);
-  }
-  if (dev) say(madeUp(sim_machines.length));
+  const copies = copiesIn(data_dir).filter((name) => !kept.includes(name));
+  for (const copy of copies) say(`  upgraded  the store; as it was before: ${copy}`);
+  for (const line of madeUpLines(made_up)) say(line);
   if (!system.ipv6) say('  note      this machine has no IPv6; only 127.0.0.1 is served');
   const opened = options.open && (await io.openPage(link, data_dir));
   const keepPage = opened ? systemClock.after(page_file_ms, () => forgetPage(data_dir)) : () => {};
@@ -116,16 +112,23 @@ function copiesIn(data_dir: string): string[] {
   return names.map((name) => join(data_dir, name));
 }
 
-async function simMachinesOf({ simMachines }: UpOptions) {
-  if (simMachines === undefined) return [];
+type MadeUp = { dev: boolean; sim_machines: readonly SimMachine[] };
+
+async function madeUpIn({ dev, simMachines }: UpOptions, config: Config): Promise<MadeUp> {
+  const is_dev = dev === true || config.dev;
+  if (simMachines === undefined) return { dev: is_dev, sim_machines: [] };
+  if (!is_dev) {
+    throw usageError('--sim-machines makes machines up: it needs --dev, or EINSORA_DEV=1');
+  }
   const { readSimMachines } = await import('../controlplane/sim-machines.ts');
-  return readSimMachines(simMachines);
+  return { dev: true, sim_machines: readSimMachines(simMachines) };
 }
 
 /** Said at each start: what is made up must not be taken for a machine. */
-function madeUp(count: number): string {
-  const machines = count === 1 ? '1 machine is' : `${count} machines are`;
-  return `  dev mode  ${machines} made up (sim): what is placed there only pretends to run`;
+function madeUpLines({ sim_machines: { length } }: MadeUp): string[] {
+  if (length === 0) return [];
+  const machines = length === 1 ? '1 machine is' : `${length} machines are`;
+  return [`  dev mode  ${machines} made up (sim): what is placed there only pretends to run`];
 }
 
 function sourcesOf() {

@@ -168,9 +168,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const use = await openUse({ store, clock, log, changed });
   const sync = createSync({
     ...{ store, clock, random, log, presence, models: models.modelSync },
-    samples: use.samples,
-    dev: options.dev,
-    written: changes.written,
+    ...{ samples: use.samples, dev: options.dev, written: changes.written },
     changed: () => controller.wake(),
     guarded: (...said) => reclaims.guarded(...said),
     withSecrets: createRunSecrets({

@@ -99,7 +99,7 @@ export function createTargets(
 /** A guest is told that it does not answer, and never wakes or moves anything (ADR-0058). */
 function guestTarget(row: TargetRow, key: GatewayKey, model: string): GatewayTarget {
   const found = targetOf(row, key);
-  if (found.ok) return { ...found, is_guest: true };
+  if (found.ok) return found;
   return { ok: false, code: 'not_ready', details: { name: model, state: row.state } };
 }
 
@@ -153,6 +153,7 @@ function targetOf(row: TargetRow, key: GatewayKey): GatewayTarget {
     // Of another tenant's machine a key is told the class, not the name.
     machine_name: row.machine_tenant_id === key.tenant_id ? row.machine_name : null,
     placed_class: row.placed_class ?? '',
+    is_apart: row.is_apart === 1,
     fallback: fallbackHeader(
       readTaken(row.fallback ?? ''),
       row.machine_tenant_id === key.tenant_id,

@@ -62,9 +62,9 @@ export function tierOf(trust: TrustLevel): IsolationTier {
 }
 
 /**
- * Managed inference: may a tenant send prompts to an endpoint of the machine's owner, and do nothing
- * else there (ADR-0058)? Only where the owner opened it to them and shares the machine with them;
- * the driver does not matter, for nothing of theirs runs.
+ * Managed inference: may a tenant send prompts to an endpoint of the machine's owner, and do
+ * nothing else there (ADR-0058)? Only where the owner opened it to them and shares the machine with
+ * them; the driver does not matter, for nothing of theirs runs.
  */
 export function mayPrompt(trust: TrustLevel, sharing: Sharing, is_open: boolean): boolean {
   return trust === 'owner' || (is_open && sharedWith(trust, sharing));

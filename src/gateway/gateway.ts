@@ -87,8 +87,8 @@ export function createGateway(options: GatewayOptions): Gateway {
     for (const [name, value] of Object.entries(servedBy(target, options.region))) {
       response.setHeader(name, value);
     }
-    const guest = target.is_guest === true ? { salt: digest(key.tenant_id) } : null;
-    const body = bodyForEngine(question, target.name, guest);
+    const apart = target.is_apart === true ? { salt: digest(key.tenant_id) } : null;
+    const body = bodyForEngine(question, target.name, apart);
     if (!body.ok) return refuse(exchange, body.refusal);
     const engine = connections.of(target.run, target.machine_id);
     const asked = { path, body: body.value, stream: question.stream };

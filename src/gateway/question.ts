@@ -48,20 +48,20 @@ export async function readQuestion(
 const cache_fields = ['cache_prompt', 'cache_salt', 'n_cache_reuse'];
 
 /**
- * The body for the engine: the same fields, with the engine's own name for the model. Of a guest no
- * engine keeps or reuses the beginning of a prompt: how fast an answer comes would tell one tenant
- * what another asked (ADR-0058).
+ * The body for the engine: the same fields, with the engine's own name for the model. An engine that
+ * several tenants prompt reuses no beginning of a prompt, or only those of the same tenant: how
+ * fast an answer comes would tell one what another asked (ADR-0058).
  */
 export function bodyForEngine(
   question: Question,
   engine_name: string,
-  guest: { salt: string } | null = null,
+  apart: { salt: string } | null = null,
 ): Read<Buffer> {
   const fields: Record<string, unknown> = { ...question.fields, model: engine_name };
   for (const name of engine_fields) delete fields[name];
-  if (guest !== null) {
+  if (apart !== null) {
     for (const name of cache_fields) delete fields[name];
-    Object.assign(fields, { cache_prompt: false, cache_salt: guest.salt });
+    Object.assign(fields, { cache_prompt: false, cache_salt: apart.salt });
   }
   try {
     return { ok: true, value: Buffer.from(JSON.stringify(fields)) };

@@ -33,8 +33,8 @@ export type GatewayTarget =
       fallback?: string;
       /** The endpoint's name, under which its engine knows the model too. */
       name: string;
-      /** The key is of another tenant: managed inference (ADR-0058). */
-      is_guest?: boolean;
+      /** Several tenants prompt it: none may have a cached beginning of another's (ADR-0058). */
+      is_apart?: boolean;
     }
   | { ok: false; code: TargetProblem; details: Details };
 

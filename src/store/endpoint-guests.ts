@@ -187,6 +187,9 @@ export async function shareEndpoint(
     ]);
   }
   const sharing = await readEndpointSharing(sql, { workload_id: row.id });
+  if (sharing.community === 0 && sharing.tenants.length === 0) {
+    await sql.run('update workloads set shared_until = $2 where id = $1', [row.id, args.now]);
+  }
   const details = { community: sharing.community, tenants: sharing.tenants.join(' ') };
   await recordAction(sql, args.action, { target: `workload:${row.id}`, details });
   return { ok: true, row, sharing };

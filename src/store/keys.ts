@@ -111,6 +111,8 @@ export type TargetRow = Row & {
   workload_id: string;
   /** Whose endpoint it is. */
   owner_tenant_id: string;
+  /** 1 where several tenants prompt its engine, or did since that began. */
+  is_apart: number;
   name: string;
   state: string;
   intent: string;
@@ -129,8 +131,11 @@ export type TargetRow = Row & {
 };
 
 const targets = `
-     select w.id as workload_id, w.tenant_id as owner_tenant_id, w.name, w.state, w.intent, w.park_cause, w.created_at, r.replica,
-       r.run_epoch,
+     select w.id as workload_id, w.tenant_id as owner_tenant_id, w.name, w.state, w.intent,
+       w.park_cause, w.created_at, r.replica, r.run_epoch,
+       case when w.opened_at is not null or r.created_at <= w.shared_until
+         or exists (select 1 from endpoint_guests g where g.workload_id = w.id)
+         then 1 else 0 end as is_apart,
        r.machine_id, r.placed_class, r.fallback, m.name as machine_name,
        m.tenant_id as machine_tenant_id, m.region
      from workloads w

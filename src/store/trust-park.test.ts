@@ -24,7 +24,7 @@ async function rowOf({ rig }: Fleet, id: string) {
   return [row?.state, row?.intent, row?.park_cause, row?.code];
 }
 
-test("a disabled tenant's workloads are parked within a pass, and the waiting ones too", async () => {
+test("what is a disabled tenant's is parked within a pass, what waits too", async () => {
   await withFleet(async (fleet) => {
     const running = await fleet.launch('acme', { ...sizes, name: 'one' });
     await fleet.untilState('acme', running.id, 'running');

@@ -1,6 +1,6 @@
 /**
- * Managed inference with the real llama.cpp and two tenants: the guest gets the exact answer through
- * the gateway with a key of its own, and everything else is as if it did not exist.
+ * Managed inference with the real llama.cpp and two tenants: the guest gets the exact answer
+ * through the gateway with a key of its own, and everything else is as if it did not exist.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
@@ -41,6 +41,37 @@ async function cachedTokens(client: OpenAI, model: string): Promise<number> {
   return timings?.cache_n ?? 0;
 }
 
+/** Whatever else a guest tries is answered as if there were nothing. */
+async function othersShut(bolt: Awaited<ReturnType<typeof memberOf>>, id: string): Promise<void> {
+  for (const argv of [
+    ['show', id],
+    ['logs', id],
+    ['events', id],
+    ['stop', id],
+    ['rm', id],
+    ['export', id],
+    ['exec', id, '--', 'true'],
+    ['show', 'local/known'],
+  ]) {
+    const shut = await bolt(argv);
+    assert.notEqual(shut.code, 0, argv.join(' '));
+    assert.match(`${shut.stdout}${shut.stderr}`, /not_found|There is no/, argv.join(' '));
+  }
+  const machines = await bolt(['machines', '--json']);
+  const [lender] = JSON.parse(machines.stdout).items as { workloads: string[] }[];
+  assert.deepEqual(lender?.workloads ?? [], []);
+  const mine = await bolt(['launch', 'notebook', '--name', 'mine', '--detach', '--json']);
+  assert.equal(mine.code, 0, mine.stderr);
+  let why = '';
+  for (let tries = 0; tries < 100 && why !== 'isolation_not_allowed'; tries += 1) {
+    const shown = JSON.parse((await bolt(['show', 'mine', '--json'])).stdout);
+    assert.equal(shown.placement, null);
+    why = shown.reason?.code ?? '';
+  }
+  assert.equal(why, 'isolation_not_allowed');
+  await bolt(['rm', 'mine']);
+}
+
 test('a guest prompts an endpoint on a weak driver, and can do nothing else', {
   timeout: 240_000,
   ...needs('llama', 'bwrap', 'cgroup'),
@@ -56,6 +87,9 @@ test('a guest prompts an endpoint on a weak driver, and can do nothing else', {
     assert.equal(made.code, 0, made.stderr);
     const { url: baseURL, key: own_key, workload } = JSON.parse(made.stdout);
     assert.equal(workload.placement.isolation, 'weak');
+    const owner = new OpenAI({ baseURL, apiKey: own_key, maxRetries: 0 });
+    await cachedTokens(owner, 'known');
+    assert.ok((await cachedTokens(owner, 'known')) > 0, 'the engine remembers prompts');
     const bolt = await memberOf(program, 'bolt', home);
 
     const early = await bolt(['keys', 'create', '--model', 'local/known', '--json']);
@@ -87,43 +121,19 @@ test('a guest prompts an endpoint on a weak driver, and can do nothing else', {
     assert.doesNotMatch(by, /machine=/);
 
     // Whose prompts begin alike is told to nobody by how fast an answer comes.
-    const owner = new OpenAI({ baseURL, apiKey: own_key, maxRetries: 0 });
-    await cachedTokens(owner, 'known');
-    assert.ok((await cachedTokens(owner, 'known')) > 0, 'the owner has its own prompts again');
-    assert.equal(await cachedTokens(guest, 'local/known'), 0);
-    assert.equal(await cachedTokens(guest, 'local/known'), 0);
-
-    for (const argv of [
-      ['show', workload.id],
-      ['logs', workload.id],
-      ['events', workload.id],
-      ['stop', workload.id],
-      ['rm', workload.id],
-      ['export', workload.id],
-      ['exec', workload.id, '--', 'true'],
-      ['show', 'local/known'],
-    ]) {
-      const shut = await bolt(argv);
-      assert.notEqual(shut.code, 0, argv.join(' '));
-      assert.match(`${shut.stdout}${shut.stderr}`, /not_found|There is no/, argv.join(' '));
+    for (const [client, name] of [
+      [guest, 'local/known'],
+      [owner, 'known'],
+      [guest, 'local/known'],
+    ] as const) {
+      assert.equal(await cachedTokens(client, name), 0, name);
     }
-    const machines = await bolt(['machines', '--json']);
-    const [lender] = JSON.parse(machines.stdout).items as { workloads: string[] }[];
-    assert.deepEqual(lender?.workloads ?? [], []);
-    const mine = await bolt(['launch', 'notebook', '--name', 'mine', '--detach', '--json']);
-    assert.equal(mine.code, 0, mine.stderr);
-    let why = '';
-    for (let tries = 0; tries < 100 && why !== 'isolation_not_allowed'; tries += 1) {
-      const shown = JSON.parse((await bolt(['show', 'mine', '--json'])).stdout);
-      assert.equal(shown.placement, null);
-      why = shown.reason?.code ?? '';
-    }
-    assert.equal(why, 'isolation_not_allowed');
-    await bolt(['rm', 'mine']);
+    await othersShut(bolt, workload.id);
 
     const shut = await program.cli(['endpoint', 'unshare', 'known', '--all']);
     assert.equal(shut.code, 0, shut.stderr);
     await assert.rejects(guest.chat.completions.create(asked), /does not exist/);
+    assert.equal(await cachedTokens(owner, 'known'), 0, 'it may still remember the guest');
     const still = await owner.chat.completions.create({ model: 'known', messages: question });
     assert.equal(still.choices[0]?.message.content, sentence);
   } finally {

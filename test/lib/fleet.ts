@@ -94,26 +94,38 @@ export async function createFleet(
   await Promise.all([...machines.values()].map(({ agent }) => agent.known));
   controller.wake();
 
-  async function person(slug: string, role: Role = 'member'): Promise<Person> {
+  const asking = askingOf(rig, people);
+  return {
+    ...{ rig, machines, ...asking, ...waitingOf(rig, byId, asking.show) },
+    machine: (name) => found(machines.get(name), `machine ${name}`),
+    async close() {
+      await Promise.all([...machines.values()].map((machine) => machine.stopAgent()));
+      await rig.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+type Asking = Pick<Fleet, 'person' | 'ask' | 'launch' | 'show'>;
+
+function askingOf(rig: Rig, people: Map<string, Person>): Asking {
+  const { store, random } = rig;
+  const person: Fleet['person'] = async (slug, role = 'member') => {
     const known = people.get(slug);
     if (known !== undefined) return known;
     const tenant_id = await tenantOf(rig, slug);
-    const { user_id, token } = await addUser(store, random, {
-      tenant_id,
-      name: `of-${slug}`,
-      role,
-    });
+    const user = { tenant_id, name: `of-${slug}`, role };
+    const { user_id, token } = await addUser(store, random, user);
     const made = { tenant_id, user_id, token };
     people.set(slug, made);
     return made;
-  }
+  };
   const asked: Fleet['ask'] = async (slug, method, path, body) => {
     const { token } = await person(slug);
     return ask(rig, method, path, { token, ...(body === undefined ? {} : { body }) });
   };
-  const fleet: Fleet = {
-    ...{ rig, machines, person, ask: asked },
-    machine: (name) => found(machines.get(name), `machine ${name}`),
+  return {
+    ...{ person, ask: asked },
     async launch(slug, body) {
       const answer = await asked(slug, 'POST', '/v1/workloads', body);
       if (answer.status >= 300) throw told(rig, `launch: ${answer.status} ${answer.text}`);
@@ -121,35 +133,38 @@ export async function createFleet(
     },
     async show(slug, id) {
       const answer = await asked(slug, 'GET', `/v1/workloads/${id}`);
-      if (answer.status !== 200) throw new Error(`show: ${answer.status} ${answer.text}`);
+      if (answer.status !== 200) throw told(rig, `show: ${answer.status} ${answer.text}`);
       return answer.body as unknown as Workload;
     },
-    async until(isSo, what) {
-      for (let waited = 0; waited < until_ms; waited += step_ms) {
-        if (await isSo()) return;
-        await clock.advance(step_ms);
-      }
-      throw told(rig, `it never came: ${what}`);
-    },
+  };
+}
+
+function waitingOf(
+  rig: Rig,
+  byId: ReadonlyMap<string, FleetMachine>,
+  show: Fleet['show'],
+): Pick<Fleet, 'until' | 'untilState' | 'look' | 'advance'> {
+  const { clock } = rig;
+  const until: Fleet['until'] = async (isSo, what) => {
+    for (let waited = 0; waited < until_ms; waited += step_ms) {
+      if (await isSo()) return;
+      await clock.advance(step_ms);
+    }
+    throw told(rig, `it never came: ${what}`);
+  };
+  return {
+    until,
     async untilState(slug, id, state) {
-      const isSo = async () => (await fleet.show(slug, id)).state === state;
-      await fleet.until(isSo, `${id} ${state}`);
-      return fleet.show(slug, id);
+      await until(async () => (await show(slug, id)).state === state, `${id} ${state}`);
+      return show(slug, id);
     },
     async look() {
-      const looks = [...byId.keys()].map((id) => rig.sync.lookAnew(id));
-      const done = Promise.all(looks);
+      const done = Promise.all([...byId.keys()].map((id) => rig.sync.lookAnew(id)));
       await clock.advance(step_ms);
       await done;
     },
     advance: (ms) => clock.advance(ms),
-    async close() {
-      await Promise.all([...machines.values()].map((machine) => machine.stopAgent()));
-      await rig.close();
-      rmSync(folder, { recursive: true, force: true });
-    },
   };
-  return fleet;
 }
 
 function startMachine(rig: Rig, { machine, machine_id, folder }: PlacedSim): FleetMachine {

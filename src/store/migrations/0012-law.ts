@@ -112,6 +112,8 @@ create table endpoint_guests (
 );
 create index endpoint_guests_of_tenant on endpoint_guests (tenant_id);
 alter table workloads add column opened_at bigint;
+-- until when it was open to anybody: engines that ran then may still remember others' prompts
+alter table workloads add column shared_until bigint;
 create index workloads_opened on workloads (id) where opened_at is not null;
 
 -- Who has a GPU: a run alone, by its name, or a creator for some of their own, by their id. Each
