@@ -151,11 +151,17 @@ function useText({ use, memory_bytes }) {
   return parts.join(', ');
 }
 
+function standsInText({ fallback_taken: taken }) {
+  if (!taken) return '';
+  return `${taken.placed} in place of ${taken.asked} (fallback ${taken.step} of ${taken.of})`;
+}
+
 function row(workload) {
   const line = element('tr');
   const place = workload.placement;
   const is_running = workload.state === 'running';
-  const use = takenText(workload) || useText(workload);
+  const uses = [takenText(workload) || useText(workload), standsInText(workload)];
+  const use = uses.filter((text) => text !== '').join('; ');
   const why = is_running ? use : (workload.reason?.message ?? '');
   const place_in_queue = workload.queue_place === null ? '' : ` (place ${workload.queue_place})`;
   const several =
