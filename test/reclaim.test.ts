@@ -165,6 +165,36 @@ test('a machine that is cut off meanwhile is done with when it is back', () =>
     await fleet.untilState('bob', lab.id, 'running');
   }));
 
+test('a machine that is drained, too, is waited for until it takes something again', () =>
+  inFleet([rack], async (fleet) => {
+    const lab = await running(fleet, 'bob', notebook);
+    await fleet.person('ada', 'tenant-admin');
+    await say(fleet, 'ada', 'drain', {});
+    await reclaim(fleet, { grace_ms: 0 });
+    await fleet.untilState('bob', lab.id, 'stopped');
+    await release(fleet);
+    await fleet.untilState('bob', lab.id, 'queued');
+    assert.equal((await fleet.show('bob', lab.id)).reason?.code, 'machine_draining');
+    await say(fleet, 'ada', 'undrain');
+    await fleet.untilState('bob', lab.id, 'running');
+  }));
+
+test('a machine that is fenced while it is taken back owes nothing more', () =>
+  inFleet([rack], async (fleet) => {
+    const lab = await running(fleet, 'bob', notebook);
+    await fleet.person('ada', 'tenant-admin');
+    await fleet.machine('rack').stopAgent();
+    await reclaim(fleet, { grace_ms: 0 });
+    await fleet.until(async () => !(await fleet.show('bob', lab.id)).heard_of, 'silence');
+    assert.equal((await fleet.show('bob', lab.id)).state, 'stopping');
+    await say(fleet, 'ada', 'fence', { powered_off: true, confirm: 'rack' });
+    const ended = await fleet.show('bob', lab.id);
+    assert.deepEqual([ended.state, ended.reason?.code], ['stopped', 'preempted_waits']);
+    fleet.machine('rack').startAgent();
+    await release(fleet);
+    await fleet.untilState('bob', lab.id, 'running');
+  }));
+
 test('a run that will not stop holds its machine; released, it goes on after that', () =>
   inFleet([{ ...rack, plans: [{ refused_stops: 3 }] }], async (fleet) => {
     const lab = await running(fleet, 'bob', notebook);

@@ -23,7 +23,16 @@ export const offered = { cpu_millis: 3000, memory_bytes: 6 * gib, disk_bytes: 50
 
 export type Step =
   | {
-      do: 'launch' | 'stop' | 'start' | 'delete' | 'place' | 'idle' | 'wake';
+      do:
+        | 'launch'
+        | 'stop'
+        | 'start'
+        | 'delete'
+        | 'place'
+        | 'idle'
+        | 'wake'
+        | 'reclaim'
+        | 'release';
       which: number;
       clock_ms: number;
     }
@@ -35,7 +44,10 @@ const clock_ms = fc.integer({ min: -5000, max: 5000 });
 const which = fc.nat(3);
 export const anyStep: fc.Arbitrary<Step> = fc.oneof(
   fc.record({
-    do: fc.constantFrom('launch', 'stop', 'start', 'delete', 'place', 'place', 'idle', 'wake'),
+    do: fc.constantFrom(
+      ...(['launch', 'stop', 'start', 'delete', 'place', 'place', 'idle', 'wake'] as const),
+      ...(['reclaim', 'release'] as const),
+    ),
     which,
     clock_ms,
   }),
@@ -118,6 +130,7 @@ export async function take(story: Story, step: Step): Promise<void> {
     return;
   }
   if (step.do === 'report') return report(story, step);
+  if (step.do === 'reclaim' || step.do === 'release') return takeBack(story, step);
   const rows = await workloadsOf(store);
   const row = rows[step.which % Math.max(1, rows.length)];
   if (row === undefined) return;
@@ -151,6 +164,30 @@ async function parkIdle({ store, clock }: Story, row: WorkloadRow): Promise<void
   });
   const may = row.state === 'running' && row.intent === 'running';
   assert.equal(outcome, may ? 'parked' : 'changed_meanwhile');
+}
+
+/** The machine is taken back from everybody, or let go; either way time has its effect on that. */
+async function takeBack({ store, clock, ids }: Story, { do: what, which }: Step): Promise<void> {
+  const { machine_id, tenant_id } = ids;
+  const cause = { now: clock.now(), actor: 'user:ada', request_id: 'r' };
+  const own = { ...cause, machine_id, tenant_id };
+  if (what === 'reclaim') {
+    const ask = { by: 'ada', scope: 'all', start: { when: 'now' }, until: null } as const;
+    const grace_ms = which % 2 === 0 ? 0 : 3000;
+    await store.transact('reclaimMachine', { ...own, ...ask, grace_ms, guard: null });
+  } else {
+    await store.transact('releaseMachine', own);
+  }
+  await store.transact('advanceReclaim', { ...cause, machine_id });
+  const rows = await workloadsOf(store);
+  const [machine] = await select<{ reclaim: string }>(store, 'select reclaim from machines');
+  const is_held = machine?.reclaim.includes('"held"') === true;
+  for (const row of rows) {
+    if (is_held) assert.ok(row.state !== 'running' && row.state !== 'provisioning', row.state);
+    const is_parked = row.state === 'stopped' && row.intent === 'running';
+    const is_preempted = is_parked && row.park_cause === 'preempted';
+    if (is_preempted && machine?.reclaim === '') assert.equal(row.code, 'quota_exceeded');
+  }
 }
 
 /** What was stopped for being idle is woken, and what a person stopped never is. */
