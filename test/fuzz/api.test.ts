@@ -3,13 +3,16 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { routes } from '../../src/contract/routes.ts';
 import { fuzzApi } from '../lib/api-fuzz-run.ts';
 import type { Rig } from '../lib/rig.ts';
 
 test('whatever is asked, no answer is a failure, of another shape, or of another tenant', async (t) => {
   const { missed, told } = await fuzzApi({ seed: 1, runs: 16, calls: 200 });
   t.diagnostic(told);
-  assert.ok(missed.length < 15, `too much was never reached: ${missed.join()}`);
+  // So few calls do not come to everything; the night's do.
+  const most = Object.keys(routes).length / 4;
+  assert.ok(missed.length < most, `too much was never reached: ${missed.join()}`);
 });
 
 test('an answer with the id of another tenant, or of another shape, is found', async () => {

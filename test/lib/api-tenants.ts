@@ -64,7 +64,12 @@ export async function createTenants(rig: Rig) {
     /** What could tell of a tenant: ids, and the marks in names. */
     telling,
 
-    hasSaid: (tenant: string, found: string) => said.get(tenant)?.has(found) === true,
+    /** Said by the tenant's own people before, or of a machine that its owner once shared. */
+    hasSaid(tenant: string, found: string): boolean {
+      if (said.get(tenant)?.has(found) === true) return true;
+      const marked = tenants.find(({ mark }) => mark === found);
+      return things.wasShared(marked?.id ?? found);
+    },
 
     async ownerOf(found: string): Promise<string | null> {
       const marked = tenants.find(({ mark }) => mark === found);
@@ -154,12 +159,18 @@ type Target = (
 /** What is there, and whose it is. */
 async function openThings({ store }: Rig) {
   const owners = new Map<string, string>();
+  /** Machines that were shared, and whose they are: both are shown to others then. */
+  const shared = new Set<string>();
   const things = new Map<string, { id: string; tenant_id: string }[]>();
   async function look(): Promise<void> {
     for (const [name, text] of Object.entries(tables)) {
       const rows = await select<{ id: string; tenant_id: string }>(store, text);
       things.set(name, rows);
       for (const { id, tenant_id } of rows) owners.set(id, tenant_id);
+    }
+    const text = "select id, tenant_id from machines where sharing <> 'private'";
+    for (const { id, tenant_id } of await select<{ id: string; tenant_id: string }>(store, text)) {
+      shared.add(id).add(tenant_id);
     }
   }
   await look();
@@ -172,7 +183,7 @@ async function openThings({ store }: Rig) {
     return from[(pick?.pick ?? 0) % Math.max(1, from.length)]?.id ?? `nothing-${pick?.pick}`;
   };
   return {
-    ...{ look, target },
+    ...{ look, target, wasShared: (id: string) => shared.has(id) },
     async ownerOf(found: string): Promise<string | null> {
       if (!owners.has(found)) await look();
       return owners.get(found) ?? null;
@@ -268,6 +279,7 @@ async function startAgent(rig: Rig, machine_id: string) {
           { ...identity, ...words, seq, observed },
           over,
         );
+        if (reply.outcome === 'hello_again') return; // the machine was removed
         if (reply.outcome !== 'accepted') throw new Error(reply.outcome);
         observed = (reply.desired ?? []).flatMap(observe);
       }
