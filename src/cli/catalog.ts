@@ -22,7 +22,9 @@ export async function catalog(context: Context, options: CatalogOptions): Promis
   const image_headings = ['IMAGE', 'FOR', 'RUNS ON', 'AS', 'READY ON', 'TITLE'];
   printTable(context, image_headings, found.images.map(imageRow));
   printData(context, '');
-  const class_headings = ['CLASS', 'ACCELERATOR', 'DELIVERY', 'CPU', 'MEMORY', 'OFFERED BY'];
+  const class_headings = [
+    ...['CLASS', 'ACCELERATOR', 'GPU', 'DELIVERY', 'CPU', 'MEMORY', 'OFFERED BY'],
+  ];
   printTable(context, class_headings, found.classes.map(classRow));
   return exitCode('ok');
 }
@@ -53,10 +55,19 @@ function imageRow(image: Catalog['images'][number]): string[] {
   ];
 }
 
+/** `l40s, 48 GiB`; `any` where every GPU of its kind will do; a dash without one. */
+function gpuText({ accelerator, gpu_model, gpu_memory_bytes }: Catalog['classes'][number]): string {
+  const memory = gpu_memory_bytes === 0 ? [] : [formatMemory(gpu_memory_bytes)];
+  const parts = [...(gpu_model === null ? [] : [gpu_model]), ...memory];
+  if (parts.length > 0) return parts.join(', ');
+  return accelerator === 'nvidia' ? 'any' : '';
+}
+
 function classRow(entry: Catalog['classes'][number]): string[] {
   return [
     entry.name,
     entry.accelerator,
+    gpuText(entry),
     entry.delivery,
     String(entry.cpu_millis / 1000),
     formatMemory(entry.memory_bytes),

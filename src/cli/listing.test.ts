@@ -139,7 +139,10 @@ test('machines shows what is free, and what cannot run there and why', async () 
   api.machines = { items: [box1] };
   const { code, stdout, stderr } = await runCli(['machines'], api);
   assert.equal(code, 0);
-  assert.match(stdout, /box1 {2}online {2}owner {2}private {2}linux x64 {2}1 of 2 {4}4 GiB of 6 GiB {2}20\.0 GB/);
+  assert.match(
+    stdout,
+    /box1 {2}online {2}owner {2}private {2}linux x64 {2}1 of 2 {4}4 GiB of 6 GiB {2}20\.0 GB/,
+  );
   assert.equal(stderr, 'box1: docker cannot run: no Docker here\n');
 });
 
@@ -152,7 +155,13 @@ test('catalog shows models, images and classes', async () => {
         delivery: 'native',
         cpu_millis: 1000,
         memory_bytes: 2 * gib,
+        gpu_memory_bytes: 0,
+        gpu_model: null,
         machines: ['box1'],
+      },
+      {
+        ...{ name: 'l40s-48gb', accelerator: 'nvidia', delivery: 'container', cpu_millis: 6000 },
+        ...{ memory_bytes: 24 * gib, gpu_memory_bytes: 48 * gib, gpu_model: 'l40s', machines: [] },
       },
     ],
     images: [
@@ -187,7 +196,8 @@ test('catalog shows models, images and classes', async () => {
     stdout,
     /jupyter {2}notebook {2}cpu {6}native, container {2}no machine {2}JupyterLab/,
   );
-  assert.match(stdout, /cpu-1c-2g {2}cpu {10}native {4}1 {4}2 GiB {3}box1/);
+  assert.match(stdout, /cpu-1c-2g +cpu +- +native +1 +2 GiB +box1/);
+  assert.match(stdout, /l40s-48gb +nvidia +l40s, 48 GiB +container +6 +24 GiB +no machine/);
 });
 
 test('events shows the whole timeline, oldest first', async () => {

@@ -99,7 +99,10 @@ export const catalogSchema = z
         delivery: z.string(),
         cpu_millis: z.number(),
         memory_bytes: z.number(),
-        /** Machines that offer that much, whether free or not. */
+        /** Of each GPU, as it is sold; 0 for any, or for none. */
+        gpu_memory_bytes: z.number(),
+        gpu_model: z.string().nullable(),
+        /** Machines that have that, whether free or not. */
         machines: z.array(z.string()),
       }),
     ),

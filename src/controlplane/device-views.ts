@@ -6,7 +6,10 @@
  * no read.
  */
 import type { GpuRecord, HeldGpu } from '../contract/gpus.ts';
-import type { DeviceView } from '../core/devices.ts';
+import type { Machine } from '../contract/machines.ts';
+import type { ClassEntry } from '../core/catalog.ts';
+import { type DeviceView, deviceRefusal } from '../core/devices.ts';
+import { told_share } from '../core/gpus.ts';
 import type { MachineView, Placement } from '../core/workload.ts';
 import { devicesOfWorkloads, type HeldDevice, heldDevices } from '../store/device-holds.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
@@ -52,6 +55,22 @@ export async function heldGpus(
     if (other !== null && !gpu.shared_with.includes(other)) gpu.shared_with.push(other);
   }
   return held;
+}
+
+/** Whether a machine has what a class asks for, free or not, as far as may be known of it. */
+export function offersClass(
+  { offered, inventory }: Pick<Machine, 'offered' | 'inventory'>,
+  entry: ClassEntry,
+): boolean {
+  const { accelerator, cpu_millis, memory_bytes, gpu_model } = entry;
+  if (offered.cpu_millis < cpu_millis || offered.memory_bytes < memory_bytes) return false;
+  if (accelerator === 'cpu') return true;
+  if (accelerator !== 'nvidia') return inventory?.accelerators.includes(accelerator) === true;
+  const gpu_memory_bytes = Math.floor(entry.gpu_memory_bytes * told_share);
+  const ask = { gpu_count: 1, gpu_class: entry.name, gpu_memory_bytes, gpu_model };
+  const facts = deviceFacts(inventory?.gpus ?? []);
+  // By whichever driver: sim stands for any.
+  return deviceRefusal(ask, 'sim', deviceViews(facts, [], null)) === null;
 }
 
 /** Whose GPU it would share, of what placement chose. */

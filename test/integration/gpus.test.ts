@@ -150,6 +150,33 @@ test('who asks for no GPU is given none, and may run beside those who have them'
     await fleet.untilState('op', three.id, 'running');
   }));
 
+test('the catalog says which machines have the GPU of a class', () =>
+  withFleet([two], async (fleet) => {
+    const { body } = await fleet.ask('op', 'GET', '/v1/catalog');
+    const classes = body.classes as { name: string; machines: string[] }[];
+    const offered = classes.filter(({ machines }) => machines.length > 0).map(({ name }) => name);
+    assert.deepEqual(
+      offered.filter((name) => !name.startsWith('cpu-')),
+      ['nvidia-any', 'rtx-4090-24gb', 'l40s-48gb'],
+    );
+  }));
+
+test('what runs do with their GPUs is shown, and told for a while', async () => {
+  const fleet = await createFleet([two], { whole: true });
+  try {
+    const launched = await fleet.launch('op', onGpu);
+    await fleet.untilState('op', launched.id, 'running');
+    const isTold = async () => (await fleet.show('op', launched.id)).use?.gpu_percent === 50;
+    await fleet.until(isTold, 'a sample of it');
+    const { use } = await fleet.show('op', launched.id);
+    assert.equal(use?.gpu_memory_bytes, 2 ** 30);
+    const stats = await fleet.ask('op', 'GET', `/v1/workloads/${launched.id}/stats`);
+    assert.match(stats.text, /GPU-sim-box-2|"gpu_percent":50/);
+  } finally {
+    await fleet.close();
+  }
+});
+
 test('a GPU that its machine no longer has is not placed; a quota counts GPUs', () =>
   withFleet([two], async (fleet) => {
     const { machine } = fleet.machine('box');

@@ -11,6 +11,7 @@ import { type DriverName, driverIsolation } from '../../core/trust.ts';
 import type { Kind } from '../../core/workload.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
+import { offersClass } from '../device-views.ts';
 
 export function machineRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.listMachines, async (c) => {
@@ -45,22 +46,12 @@ export function machineRoutes(app: Api, deps: ApiDeps): void {
     const catalog = await deps.catalogs.read();
     return c.json(
       {
-        classes: catalog.classes.map(
-          ({ name, accelerator, delivery, cpu_millis, memory_bytes }) => ({
-            name,
-            accelerator,
-            delivery,
-            cpu_millis,
-            memory_bytes,
-            machines: machines
-              .filter(
-                (machine) =>
-                  machine.offered.cpu_millis >= cpu_millis &&
-                  machine.offered.memory_bytes >= memory_bytes,
-              )
-              .map((machine) => machine.name),
-          }),
-        ),
+        classes: catalog.classes.map((entry) => ({
+          ...{ name: entry.name, accelerator: entry.accelerator, delivery: entry.delivery },
+          ...{ cpu_millis: entry.cpu_millis, memory_bytes: entry.memory_bytes },
+          ...{ gpu_memory_bytes: entry.gpu_memory_bytes, gpu_model: entry.gpu_model },
+          machines: machines.filter((one) => offersClass(one, entry)).map(({ name }) => name),
+        })),
         images: catalog.images.entries.map(({ name, title, kinds, runtimes }) => ({
           ...{ name, title, kinds: [...kinds] },
           runtimes: runtimes.map(({ accelerator, form, reference }) => ({
