@@ -155,6 +155,18 @@ onEveryStore('fallback', (inStory) => {
     assert.equal(await place(story, 1, 'cpu-1c-2g'), 'not_allowed', 'its wait begins anew');
   });
 
+  inStory('replicas stand in together: more of them are of the same step', async (story) => {
+    const { id } = await launch(story, { ...falling, replicas: 2 });
+    story.clock.stepWall(after_ms);
+    assert.equal(await place(story, 1, 'cpu-1c-2g'), 'placed');
+    await story.store.transact('scaleEndpoint', {
+      ...{ tenant_id: story.ids.tenant_id, workload: id, replicas: 3 },
+      ...{ ...cause(story), idempotency: null },
+    });
+    const row = await only(story);
+    assert.deepEqual([row.fallback_step, row.gpu_class, row.claims], [1, 'cpu-1c-2g', 3]);
+  });
+
   inStory('its list is another one while it waits, and not while it runs', async (story) => {
     const row = await launch(story, falling);
     assert.equal(await set(story, row, []), 'ok');

@@ -10,7 +10,7 @@ import type { Details } from '../core/reasons.ts';
 import { readSpec } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
 import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
-import { refuseClaim, withClaims } from './quotas.ts';
+import { refuseClaim, withAskedClaims } from './quotas.ts';
 import type { Query, Row, Sql } from './sql.ts';
 import { type ChangeResult, findWorkload, wantRuns } from './workloads.ts';
 
@@ -98,7 +98,7 @@ export async function wakeIdle(
     return { outcome: 'woken' };
   }
   if (row.state !== 'stopped') return { outcome: 'not_idle' };
-  const over = await refuseClaim(sql, await withClaims(sql, row), row.id);
+  const over = await refuseClaim(sql, await withAskedClaims(sql, row), row.id);
   if (over !== null) return { outcome: 'quota_exceeded', details: over };
   const set = { park_cause: 'none', attempts: 0, not_before: 0 };
   await moveWorkload(sql, row, { event: 'start', set, ...why }, args);

@@ -16,7 +16,7 @@ import {
 } from '../core/reclaim.ts';
 import { type DriverName, mayRun, type Sharing, trustLevel } from '../core/trust.ts';
 import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
-import { refuseClaim, withClaims } from './quotas.ts';
+import { refuseClaim, withAskedClaims } from './quotas.ts';
 import { takeAway } from './replica-moves.ts';
 import type { Query, Row, Sql } from './sql.ts';
 import { wantRuns } from './workloads.ts';
@@ -134,7 +134,7 @@ export async function resumePreempted(
     await noteWorkload(sql, await unpark(sql, row), note, args);
     return { outcome: 'resumed' };
   }
-  const over = await refuseClaim(sql, await withClaims(sql, row), row.id);
+  const over = await refuseClaim(sql, await withAskedClaims(sql, row), row.id);
   if (over !== null) {
     if (row.code !== 'quota_exceeded') {
       await moveWorkload(sql, row, { event: 'stop', code: 'quota_exceeded', details: over }, args);

@@ -74,9 +74,13 @@ async function firstExceeded(
 
 /** A workload with the amounts that it claims: one of an earlier version gets them from its spec. */
 export async function withClaims(sql: Sql, row: WorkloadRow): Promise<WorkloadRow> {
-  // What stood in for what it asks counts no longer.
-  if (row.cpu_millis > 0 && row.fallback_step === 0) return row;
-  return setClaims(sql, row, readSpec(row.spec), 0);
+  return row.cpu_millis > 0 ? row : setClaims(sql, row, readSpec(row.spec), 0);
+}
+
+/** With the amounts of what it asks: what stood in for that counts no longer when it starts. */
+export async function withAskedClaims(sql: Sql, row: WorkloadRow): Promise<WorkloadRow> {
+  const is_asked = row.cpu_millis > 0 && row.fallback_step === 0;
+  return is_asked ? row : setClaims(sql, row, readSpec(row.spec), 0);
 }
 
 /** Has it claim what a spec says: of a step of its fallbacks, or 0 for what it asks. */

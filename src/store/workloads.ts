@@ -12,7 +12,7 @@ import type { WorkloadSpec } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
 import { insertFirstEvent, moveWorkload, type WorkloadRow } from './events.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
-import { refuseClaim, withClaims } from './quotas.ts';
+import { refuseClaim, withAskedClaims } from './quotas.ts';
 import { addReplicas, hasSeveral, retryFailed } from './replicas.ts';
 import { bumpMachinesOf, type RunRow } from './runs.ts';
 import type { Query, Row, Sql } from './sql.ts';
@@ -170,7 +170,7 @@ export function startWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<Ch
     if (row.state !== 'stopped' && row.state !== 'failed') {
       return hasSeveral(row) ? retryFailed(sql, row, args.now) : row;
     }
-    const over = await refuseClaim(sql, await withClaims(sql, row), row.id);
+    const over = await refuseClaim(sql, await withAskedClaims(sql, row), row.id);
     if (over !== null) return { ok: false, code: 'quota_exceeded', details: over };
     const set = { intent: 'running', park_cause: 'none', attempts: 0, not_before: 0 } as const;
     return moveWorkload(sql, row, { event: 'start', set, ...why }, args);
