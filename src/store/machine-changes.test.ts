@@ -14,6 +14,7 @@ import {
   workloadsOf,
 } from '../../test/lib/store-model.ts';
 import { onEveryStore } from '../../test/lib/store-tests.ts';
+import { parseAsk } from '../core/ask.ts';
 import { findMachine, listGenerations, listMachines, sumOfGenerations } from './machines.ts';
 
 const causeOf = ({ clock }: Story) => ({
@@ -272,6 +273,9 @@ onEveryStore('homes on a machine that is removed', (inStory) => {
     assert.deepEqual(await remove(story, 1), { ok: true, forgotten: 1 });
     const [row] = await home(story);
     assert.deepEqual([row?.state, row?.home_machine_id], ['stopped', null]);
+    // Nor does admission send it there any more.
+    const [asks] = await workloadsOf(story.store);
+    assert.equal(parseAsk(asks?.ask ?? '').home_machine_id, undefined);
     const last = (await eventsOf(story.store, 'w-home')).at(-1);
     assert.deepEqual([last?.kind, last?.code], ['note', 'home_lost']);
     assert.match(last?.details ?? '', /desk.*ada/);

@@ -8,6 +8,7 @@
  */
 import { type Action, recordAction } from './activity.ts';
 import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import { unsettle } from './homes.ts';
 import {
   type Caps,
   capsOf,
@@ -185,10 +186,8 @@ async function forgetHome(
 ): Promise<void> {
   const who = cause.actor.replace(/^user:/, '');
   const why = { code: 'home_lost', details: { machine: machine.name, who } } as const;
-  const row = await sql.get<WorkloadRow>(
-    'update workloads set home_machine_id = null where id = $1 returning *',
-    [home.id],
-  );
+  await unsettle(sql, home);
+  const row = await sql.get<WorkloadRow>('select * from workloads where id = $1', [home.id]);
   if (row === undefined) return;
   const waits = row.state === 'pending' || row.state === 'queued';
   if (waits) await moveWorkload(sql, row, { event: 'fail', ...why }, cause);
