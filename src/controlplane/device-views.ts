@@ -1,15 +1,15 @@
 /**
  * GPUs of machines as placement sees them: what their agents last reported, and who holds which.
  *
- * Invariants: only a GPU that is well, has a name and that some driver can hand out is there to be
- * placed; of its holders only the asking tenant's workloads are named; machines without GPUs cost
+ * Invariants: only a GPU that is well, has a name and that some driver can hand out can be placed,
+ * the others say why not; of its holders only the asking tenant's workloads are named; machines without GPUs cost
  * no read.
  */
 import type { GpuRecord, HeldGpu } from '../contract/gpus.ts';
 import type { Machine } from '../contract/machines.ts';
 import type { ClassEntry } from '../core/catalog.ts';
 import { type DeviceView, deviceRefusal } from '../core/devices.ts';
-import { told_share } from '../core/gpus.ts';
+import { told_share, whyUnusable } from '../core/gpus.ts';
 import type { MachineView, Placement } from '../core/workload.ts';
 import { devicesOfWorkloads, type HeldDevice, heldDevices } from '../store/device-holds.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
@@ -20,10 +20,12 @@ export type DeviceFacts = Omit<DeviceView, 'held' | 'reserved' | 'holders'>;
 export function deviceFacts(gpus: readonly GpuRecord[]): DeviceFacts[] {
   return gpus.flatMap((gpu) => {
     const { uuid, vendor, state, usable_by, model } = gpu;
-    if (uuid === null || vendor !== 'nvidia' || state !== 'ok' || usable_by.length === 0) return [];
+    if (uuid === null || vendor !== 'nvidia') return [];
+    const is_usable = state === 'ok' && usable_by.length > 0;
+    const why = is_usable ? {} : { why: whyUnusable(gpu) };
     return [
       {
-        ...{ uuid, model, usable_by },
+        ...{ uuid, model, usable_by: is_usable ? usable_by : [], ...why },
         memory_bytes: Math.max(0, gpu.memory_bytes - gpu.reserved_bytes),
         is_part: gpu.mig_of !== null,
         only_all: gpu.reasons.some(({ code }) => code === 'gpu_in_wsl'),

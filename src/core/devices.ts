@@ -16,8 +16,10 @@ export type DeviceView = {
   model: string;
   /** What a workload may have of it: without what is kept for a display. */
   memory_bytes: number;
-  /** Drivers that can give it to a workload. */
+  /** Drivers that can give it to a workload; empty where none can now. */
   usable_by: readonly GpuDriver[];
+  /** Why none can, for the machine's owner; left out where one can. */
+  why?: string | null;
   /** A part of a GPU (MIG), which works together with no other. */
   is_part: boolean;
   /** Its machine hands out all of its GPUs or none (WSL2). */
@@ -127,6 +129,12 @@ export function deviceDetails(
     free: free.length,
     holders: names.slice(0, 3).join(', ') || 'others',
   };
+}
+
+/** Why the first of those that nobody can have now cannot be had; null where each can. */
+export function whyNoneUsable(devices: readonly DeviceView[]): string | null {
+  const found = devices.find(({ usable_by }) => usable_by.length === 0);
+  return found === undefined ? null : (found.why ?? `${found.model} cannot be handed out`);
 }
 
 export function canGive({ usable_by }: DeviceView, driver: DriverName): boolean {

@@ -10,6 +10,7 @@ import {
   gpuState,
   gpuUsableBy,
   healthyAccelerators,
+  whyUnusable,
 } from './gpus.ts';
 
 const gib = 2 ** 30;
@@ -74,4 +75,15 @@ test('an accelerator counts only where a healthy GPU stands behind it', () => {
   assert.deepEqual(of({ ...some, state: 'degraded' }), ['cpu']);
   assert.deepEqual(of({ ...some, usable_by: [] }), ['cpu']);
   assert.deepEqual(of({ ...some, state: 'unhealthy' }, some), claimed);
+});
+
+test('what keeps a GPU from every workload is the cause of its state, not what it is beside', () => {
+  const reason = (code: string) => ({ code, message: `${code}.`, fix: null });
+  const record = (state: string, codes: string[], usable_by: string[] = []) =>
+    ({ state, usable_by, reasons: codes.map(reason) }) as unknown as GpuRecord;
+  assert.equal(whyUnusable(record('ok', ['gpu_display'], ['docker'])), null);
+  assert.equal(whyUnusable(record('busy_owner', ['gpu_display', 'gpu_busy'])), 'gpu_busy.');
+  const no_toolkit = record('ok', ['gpu_persistence_off', 'gpu_toolkit_missing']);
+  assert.equal(whyUnusable(no_toolkit), 'gpu_toolkit_missing.');
+  assert.equal(whyUnusable(record('unknown', [])), null);
 });

@@ -90,6 +90,17 @@ export function gpuUsableBy(codes: readonly GpuReasonCode[]): GpuDriver[] {
   return (['docker', 'libvirt'] as const).filter((driver) => !hindered.includes(driver));
 }
 
+/** What keeps a GPU from every workload, in a sentence; null where nothing does. */
+export function whyUnusable({ state, reasons, usable_by }: GpuRecord): string | null {
+  if (state === 'ok' && usable_by.length > 0) return null;
+  const meaningOf = (code: string) =>
+    Object.hasOwn(gpuMeanings, code) ? gpuMeanings[code as GpuReasonCode] : null;
+  const cause =
+    reasons.find(({ code }) => isCause(code, state)) ??
+    reasons.find(({ code }) => (meaningOf(code)?.hinders.length ?? 0) > 0);
+  return cause?.message ?? null;
+}
+
 /** What a report claims to have, without what no healthy GPU stands behind. */
 export function healthyAccelerators(told: {
   accelerators: readonly string[];

@@ -102,6 +102,19 @@ test('who has waited long for two GPUs has one kept free while the other is held
   assert.equal(index.reserve(next), false, 'none is left to keep');
 });
 
+test('of GPUs that nobody can have now the owner alone is told why', () => {
+  const busy = gpu('GPU-1', 24, { usable_by: [], why: 'NVIDIA L40S is used by firefox.' });
+  const machine = { ...machineOf('desk', [busy]), accelerators: ['cpu'] };
+  const [own] = place(askOf(), 'mine', [machine]).refusals;
+  assert.deepEqual(own?.code, 'gpus_unusable');
+  assert.equal(own?.details.why, 'NVIDIA L40S is used by firefox');
+  const shared = { ...machine, sharing: 'community' as const };
+  const [theirs] = place(askOf(), 'yours', [shared]).refusals;
+  assert.doesNotMatch(JSON.stringify(theirs), /firefox/);
+  const bare = { ...machine, devices: [] };
+  assert.equal(place(askOf(), 'mine', [bare]).refusals[0]?.code, 'accelerator_missing');
+});
+
 test('what asks for no GPU takes none, and waits for no GPU', () => {
   const machine = machineOf('a', [gpu('GPU-1', 24)]);
   const plain = askOf({ accelerator: null, gpu_class: null, gpu_count: 0 });

@@ -8,7 +8,7 @@
  */
 import type { Ask } from './ask.ts';
 import { builtin_catalog, type Catalog, findClass } from './catalog.ts';
-import { deviceRefusal } from './devices.ts';
+import { deviceRefusal, whyNoneUsable } from './devices.ts';
 import { guardRefusal, ruleAgainst } from './guarded.ts';
 import { type ImageRuntime, runsForm, runtimesOf } from './images.ts';
 import type { ReasonCode } from './reasons.ts';
@@ -51,7 +51,9 @@ export function suitable(
   if (!formed) {
     const accelerators = acceleratorsOf(runtimes, ask);
     const has_one = accelerators.some((one) => hasAccelerator(machine.accelerators, one));
-    return has_one ? 'image_form_missing' : 'accelerator_missing';
+    if (has_one) return 'image_form_missing';
+    const has_gpus = ask.gpu_count > 0 && whyNoneUsable(machine.devices ?? []) !== null;
+    return has_gpus ? 'gpus_unusable' : 'accelerator_missing';
   }
   if (trusted === null) return allowed ? 'refused_by_machine' : 'isolation_not_allowed';
   if (ready === null) {

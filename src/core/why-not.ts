@@ -7,7 +7,7 @@
  */
 import type { Ask } from './ask.ts';
 import { builtin_catalog, type Catalog } from './catalog.ts';
-import { deviceDetails } from './devices.ts';
+import { deviceDetails, whyNoneUsable } from './devices.ts';
 import { formatBytes, formatDuration, formatMemory } from './format.ts';
 import { guardDetails } from './guarded.ts';
 import { defaultImage, type RunForm, runtimesOf } from './images.ts';
@@ -89,6 +89,7 @@ const phrases: Partial<Record<ReasonCode, string>> = {
   cpu_short: 'with too few CPUs',
   memory_short: 'with too little memory',
   disk_short: 'with too little disk',
+  gpus_unusable: 'with GPUs that are not well or in use',
   too_few_gpus: 'with too few GPUs',
   gpus_too_small: 'with smaller GPUs',
   gpus_of_other_model: 'with other GPUs',
@@ -127,6 +128,12 @@ export function refusalDetails(
       return { ...name, region: machine.region, asked: ask.region };
     case 'class_not_in_region':
       return { ...name, class: ask.gpu_class, region: ask.region };
+    case 'gpus_unusable': {
+      // It may name what the owner runs there.
+      const is_owner = trustLevel(tenant_id, machine) === 'owner';
+      const why = is_owner ? whyNoneUsable(machine.devices ?? []) : null;
+      return { ...name, why: (why ?? 'its owner can see why').replace(/\.$/, '') };
+    }
     case 'refused_by_machine':
     case 'machine_guarded':
     case 'machine_low':

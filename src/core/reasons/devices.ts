@@ -5,6 +5,11 @@
 import type { Reason } from '../reasons.ts';
 
 export const deviceReasons = {
+  gpus_unusable: {
+    status: 409,
+    sentence: '{machine} has GPUs that no workload can be given now: {why}.',
+    fix: 'bin/einsora machine show {machine}',
+  },
   too_few_gpus: {
     status: 409,
     sentence: '{machine} has {count} usable GPUs ({has}), fewer than the {asked} asked for.',
