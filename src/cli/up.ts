@@ -43,8 +43,7 @@ export async function up(
   const { startSystem } = await import('../controlplane/system.ts');
   const { data_dir } = config;
   keepToOneself(data_dir);
-  const log_path = join(data_dir, 'einsora.log');
-  const kept = copiesIn(data_dir);
+  const [log_path, kept] = [join(data_dir, 'einsora.log'), copiesIn(data_dir)];
   const system = await startSystem({
     data_dir,
     database_url: config.database_url,

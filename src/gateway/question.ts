@@ -48,9 +48,9 @@ export async function readQuestion(
 const cache_fields = ['cache_prompt', 'cache_salt', 'n_cache_reuse'];
 
 /**
- * The body for the engine: the same fields, with the engine's own name for the model. An engine that
- * several tenants prompt reuses no beginning of a prompt, or only those of the same tenant: how
- * fast an answer comes would tell one what another asked (ADR-0058).
+ * The body for the engine: the same fields, with the engine's own name for the model. An engine
+ * that several tenants prompt reuses no beginning of a prompt, or only those of the same tenant:
+ * how fast an answer comes would tell one what another asked (ADR-0058).
  */
 export function bodyForEngine(
   question: Question,
