@@ -39,18 +39,24 @@ export type ReplicaUnits = {
 
 /** At one pass; the next goes on with the rest. */
 const units_limit = 1000;
+/** How long it is taken for known which machines there are: none is silent sooner. */
+const known_ms = 30_000;
 
 type Deps = { store: EinsoraStore; presence: Pick<Presence, 'silenceMs' | 'lastHeardAt'> };
 
 export function createReplicaUnits({ store, presence }: Deps): ReplicaUnits {
   let machine_ids: string[] = [];
+  let known_at = Number.NEGATIVE_INFINITY;
   const silent = () => {
     const ids = machine_ids.filter((id) => presence.silenceMs(id) >= limits.machine_silent_ms);
     return ids.length * 2 > machine_ids.length ? [] : ids;
   };
   return {
     async read(now) {
-      machine_ids = await store.read(listMachineIds, {});
+      if (Math.abs(now - known_at) >= known_ms) {
+        machine_ids = await store.read(listMachineIds, {});
+        known_at = now;
+      }
       const waiting = await store.read(listWaitingReplicas, { now, limit: units_limit });
       const quiet = silent().slice(0, limits.silent_machines_at_once);
       const unheard = await store.read(listSilentReplicas, {
