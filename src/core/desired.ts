@@ -7,7 +7,7 @@
  * machine (any more) is parked, whatever is wanted of it.
  */
 import type { DesiredRun, RunTarget } from '../contract/sync.ts';
-import { readTaken } from './fallback.ts';
+import { placedSpec } from './fallback.ts';
 import { defaultImage, type ImageRuntime } from './images.ts';
 import { type DriverName, mayRun, type Sharing, trustLevel } from './trust.ts';
 import { readSpec } from './workload.ts';
@@ -72,7 +72,7 @@ function keepsSomething({ spec }: DesiredSource): boolean {
 function specOf(row: DesiredSource, action: DesiredRun['action']): RunTarget | null {
   if (action !== 'run') return null;
   // What stands in for what was asked, where a fallback was taken (ADR-0059).
-  const spec = { ...readSpec(row.spec), ...readTaken(row.fallback)?.set };
+  const spec = placedSpec(row.spec, row.fallback);
   const { kind, image_id, accelerator, cpu_millis, memory_bytes, disk_bytes } = spec;
   const gpu_uuids = row.gpu_uuids === '' ? {} : { gpu_uuids: row.gpu_uuids.split(',') };
   const runtime = row.runtime ? { runtime: JSON.parse(row.runtime) as ImageRuntime } : {};

@@ -9,7 +9,7 @@
 import { askText } from './ask.ts';
 import { formatDuration, formatMemory } from './format.ts';
 import type { Details } from './reasons.ts';
-import type { WorkloadSpec } from './workload.ts';
+import { readSpec, type WorkloadSpec } from './workload.ts';
 
 export const step_sorts = ['class', 'cpu', 'machine', 'replica', 'model', 'region'] as const;
 export type StepSort = (typeof step_sorts)[number];
@@ -122,6 +122,11 @@ export function takenDetails(taken: TakenFallback, machine: string): Details {
 /** Of a run's row; null where it was placed as asked. */
 export function readTaken(text: string | undefined): TakenFallback | null {
   return text === undefined || text === '' ? null : (JSON.parse(text) as TakenFallback);
+}
+
+/** The spec that a run has: what its workload asks, or what stands in for that. */
+export function placedSpec(spec: string, fallback: string | undefined): WorkloadSpec {
+  return { ...readSpec(spec), ...readTaken(fallback)?.set };
 }
 
 /**

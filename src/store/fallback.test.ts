@@ -18,6 +18,7 @@ import { makeId } from '../core/ids.ts';
 import type { WorkloadSpec } from '../core/workload.ts';
 import type { WorkloadRow } from './events.ts';
 import { listReturning, return_after_ms } from './fallback-return.ts';
+import { listModelUses } from './model-files.ts';
 import { runsOfMachine } from './runs.ts';
 
 const after_ms = 600_000;
@@ -153,6 +154,20 @@ onEveryStore('fallback', (inStory) => {
     const row = await only(story);
     assert.deepEqual([row.state, row.gpu_class, row.fallback_step], ['pending', 'cpu-2c-4g', 0]);
     assert.equal(await place(story, 1, 'cpu-1c-2g'), 'not_allowed', 'its wait begins anew');
+  });
+
+  inStory('a model that stands in is the one that is run, and that is in use', async (story) => {
+    const steps = [{ step: 'model:small', set: { model: 'small' } }];
+    await launch(story, { ...falling, fallback: steps, fallback_after_ms: 0 });
+    assert.equal(await place(story, 1, 'cpu-2c-4g'), 'placed');
+    const { machine_id, tenant_id } = story.ids;
+    const [desired] = desiredRuns(await story.store.read(runsOfMachine, { machine_id }));
+    assert.equal(desired?.spec?.kind === 'endpoint' && desired.spec.model, 'small');
+    const uses = await story.store.read(listModelUses, { tenant_id, machine_ids: [machine_id] });
+    assert.deepEqual(
+      uses.map(({ model }) => model),
+      ['small'],
+    );
   });
 
   inStory('replicas stand in together: more of them are of the same step', async (story) => {

@@ -5,7 +5,7 @@
  * is told; what a machine says of an older wish does not end a newer one; a model that a run is on
  * is never wished away; an agent adds rows for its machine's owner alone.
  */
-import { readSpec } from '../core/workload.ts';
+import { placedSpec } from '../core/fallback.ts';
 import { type Action, recordAction } from './activity.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
 import type { Query, Row, Sql } from './sql.ts';
@@ -242,15 +242,16 @@ export async function listModelUses(
   sql: Sql,
   args: { tenant_id: string; machine_ids: string[] },
 ): Promise<{ machine_id: string; name: string; model: string | null }[]> {
-  const rows = await sql.all<Row & { machine_id: string; name: string; spec: string }>(
-    `select r.machine_id, w.name, w.spec from runs r join workloads w on w.id = r.workload_id
+  type Use = { machine_id: string; name: string; spec: string; fallback: string };
+  const rows = await sql.all<Row & Use>(
+    `select r.machine_id, r.fallback, w.name, w.spec from runs r join workloads w on w.id = r.workload_id
      where r.ended_at is null and r.removed_at is null
        and w.tenant_id = $1 and r.machine_id ${sql.in(args.machine_ids, 2)}
      order by w.name limit 5000`,
     [args.tenant_id, ...args.machine_ids],
   );
-  return rows.map(({ machine_id, name, spec }) => {
-    const { model } = readSpec(spec);
+  return rows.map(({ machine_id, name, spec, fallback }) => {
+    const { model } = placedSpec(spec, fallback);
     return { machine_id, name, model };
   });
 }
