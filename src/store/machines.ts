@@ -312,6 +312,7 @@ export const listHolders: Query<{ tenant_id: string }, HolderRow[]> = (sql, args
   sql.all(
     `select h.machine_id, w.name from holds h join workloads w on w.id = h.workload_id
      where h.released_at is null and h.device = '' and w.tenant_id = $1
-     order by h.machine_id, h.created_at, w.name limit 5000`,
+     group by h.machine_id, w.id, w.name
+     order by h.machine_id, min(h.created_at), w.name limit 5000`,
     [args.tenant_id],
   );

@@ -308,8 +308,13 @@ export const currentRuns: Query<
   args.workload_ids.length === 0
     ? []
     : sql.all(
-        `select r.*, m.name as machine_name, m.tenant_id as machine_tenant_id,
-             m.reclaim as machine_reclaim from runs r
+        // A machine that is not shared with them any more may have another name by now.
+        `select r.*, m.tenant_id as machine_tenant_id, m.reclaim as machine_reclaim,
+             case when m.tenant_id = w.tenant_id or m.sharing = 'community'
+               or (m.sharing = 'invite-only' and exists (select 1 from machine_guests g
+                     where g.machine_id = m.id and g.tenant_id = w.tenant_id))
+               then m.name else 'a machine of others' end as machine_name
+           from runs r join workloads w on w.id = r.workload_id
              join machines m on m.id = r.machine_id
            where r.workload_id ${sql.in(args.workload_ids, 1)} and r.superseded_at is null
              and r.removed_at is null order by r.workload_id, r.replica`,
@@ -319,7 +324,7 @@ export const currentRuns: Query<
 /** Names of what has a run that is not proven gone. */
 export const listRunningNames: Query<Record<string, never>, string[]> = async (sql) => {
   const rows = await sql.all<Row & { name: string }>(
-    `select w.name from workloads w join runs r on r.workload_id = w.id
+    `select distinct w.name from workloads w join runs r on r.workload_id = w.id
      where r.ended_at is null and w.state in ('provisioning', 'running') order by w.name`,
   );
   return rows.map((row) => row.name);
