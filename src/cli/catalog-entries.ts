@@ -6,6 +6,7 @@
  * an entry can be taken over, changed and put back.
  */
 import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { CatalogImage, GpuClass } from '../contract/catalog-entries.ts';
 import { formatAgo, formatMemory } from '../core/format.ts';
 import { usageError } from './cli-error.ts';
@@ -54,7 +55,8 @@ export async function setEntry(
   file: string,
   options: JsonOption,
 ): Promise<number> {
-  const body = readEntry(sort, file);
+  const text = await readText(context, sort, file);
+  const body = entryOf(sort, file, text);
   const entry = await openClient(context).call<Entry>('PUT', pathOf(sort, name), { body });
   if (options.json) printJson(context, entry);
   else say(context, `${name} is ${entry.origin === 'added' ? 'added' : 'as the file says'}.`);
@@ -85,13 +87,32 @@ export async function resetEntry(
   return exitCode('ok');
 }
 
-function readEntry(sort: EntrySort, file: string): unknown {
-  const example = `bin/einsora ${groups[sort]} show <name> --json`;
+const exampleOf = (sort: EntrySort) => `bin/einsora ${groups[sort]} show <name> --json`;
+const most_chars = 256 * 1024;
+
+async function readText({ io }: Context, sort: EntrySort, file: string): Promise<string> {
+  if (file === '-') {
+    let text = '';
+    for await (const chunk of io.stdin) {
+      text += String(chunk);
+      if (text.length > most_chars) throw usageError('that is too much for one entry');
+    }
+    return text;
+  }
+  try {
+    return readFileSync(resolve(io.cwd, file), 'utf8');
+  } catch (error) {
+    throw usageError(`${file} cannot be read: ${(error as Error).message}`, exampleOf(sort));
+  }
+}
+
+function entryOf(sort: EntrySort, file: string, text: string): unknown {
+  const example = exampleOf(sort);
   let parsed: unknown;
   try {
-    parsed = JSON.parse(readFileSync(file === '-' ? 0 : file, 'utf8'));
+    parsed = JSON.parse(text);
   } catch (error) {
-    throw usageError(`${file} is no JSON file: ${(error as Error).message}`, example);
+    throw usageError(`${file} is no JSON: ${(error as Error).message}`, example);
   }
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     throw usageError(`${file} holds no entry`, example);

@@ -57,7 +57,7 @@ function showLines(workload: Workload, now: number): string[] {
     ['uses', useLine(workload)],
     ['last use', workload.use === null ? null : lastUseText(workload.use, now)],
     ['idle stop', idleStopText(workload)],
-    ['region', workload.region],
+    ['region', regionText(workload)],
     ['home', homeText(workload)],
     ['where', whereText(workload)],
     ['replicas', replicasText(workload)],
@@ -78,6 +78,12 @@ function idleStopText(workload: Workload): string | null {
   const rule = idleText(workload.idle_policy);
   const countdown = countdownText(workload);
   return rule === null || countdown === null ? rule : `${rule}: ${countdown}`;
+}
+
+/** What stays there is said where it is not simply this computer. */
+function regionText({ region }: Workload): string {
+  if (region === 'local') return region;
+  return `${region}: what it keeps stays there, what you look at passes through the control plane`;
 }
 
 /** The machine that keeps its disk. */
