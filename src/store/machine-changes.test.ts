@@ -152,6 +152,26 @@ onEveryStore('draining a machine', (inStory) => {
 });
 
 onEveryStore('removing a machine', (inStory) => {
+  inStory('of a placement and a removal at once one refuses the other', async (story) => {
+    const { store, ids, clock } = story;
+    await step(story, 'launch');
+    const [row] = await workloadsOf(store);
+    assert.ok(row);
+    const placement = {
+      ...{ machine_id: ids.machine_id, machine_name: 'desk', driver: 'sim' as const },
+      ...{ isolation: 'weak' as const, placed_class: 'cpu-1c-2g' },
+    };
+    const [removed, placed] = await Promise.all([
+      remove(story),
+      store.transact('placeWorkload', {
+        ...{ workload_id: row.id, revision: row.revision, placement },
+        ...{ now: clock.now(), actor: 'controller', request_id: null },
+      }),
+    ]);
+    assert.notEqual(removed.ok, placed.outcome === 'placed');
+    assert.equal((await runsOf(store)).length, removed.ok ? 0 : 1);
+  });
+
   inStory('what may still run there keeps it, by name where it is yours', async (story) => {
     const { store, ids } = story;
     await takeReady(story);

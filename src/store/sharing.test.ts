@@ -182,8 +182,13 @@ onEveryStore('giving a machine away', (inStory) => {
     await take(story, { do: 'report', which: 0, says: 'ready', oom: false, clock_ms: 1 });
     await addTenant(store, 'bob', 'bob-id');
     const args = { ...causeOf(story), machine_id: ids.machine_id, tenant_id: ids.tenant_id };
-    const none = await store.transact('giveMachine', { ...args, to: 'nobody' });
-    assert.deepEqual(none, { ok: false, code: 'not_found', tenant: 'nobody' });
+    await addTenant(store, 'gone', 'gone-id');
+    const off = "update tenants set disabled_at = 1 where id = 'gone-id'";
+    await store.transact('write', { text: off, params: [] });
+    for (const to of ['nobody', 'gone']) {
+      const none = await store.transact('giveMachine', { ...args, to });
+      assert.deepEqual(none, { ok: false, code: 'not_found', tenant: to });
+    }
     const given = await store.transact('giveMachine', { ...args, to: 'bob' });
     assert.equal(given.ok && given.parked, 1);
     const [row] = await workloadsOf(store);

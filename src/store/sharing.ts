@@ -85,6 +85,7 @@ export async function shareMachine(sql: Sql, args: ShareArgs): Promise<ShareResu
   return { ok: true, parked };
 }
 
+/** Ids by slug. One that is disabled gets nothing and is none. */
 async function tenantsOf(sql: Sql, slugs: string[]): Promise<Map<string, string>> {
   if (slugs.length === 0) return new Map();
   const rows = await sql.all<Row & { id: string; slug: string }>(
@@ -141,7 +142,11 @@ export type GiveResult =
 export async function giveMachine(sql: Sql, args: GiveArgs): Promise<GiveResult> {
   const row = await lockMachine(sql, args.machine_id);
   if (row?.tenant_id !== args.tenant_id) return { ok: false, code: 'not_found', tenant: null };
-  const to = (await tenantsOf(sql, [args.to])).get(args.to);
+  const taker = await sql.get<Row & { id: string }>(
+    'select id from tenants where slug = $1 and disabled_at is null',
+    [args.to],
+  );
+  const to = taker?.id;
   if (to === undefined) return { ok: false, code: 'not_found', tenant: args.to };
   if (to === row.tenant_id) return { ok: true, parked: 0, name: row.name };
   const name = await freeMachineName(sql, { id: row.id, tenant_id: to }, row.name);

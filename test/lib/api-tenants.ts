@@ -49,14 +49,7 @@ export async function createTenants(rig: Rig) {
   const things = await openThings(rig);
   /** One-time links that were given out, newest last. */
   const links: string[] = [];
-  // What a tenant's own people once said may come back to them: it stands in their activity.
-  const said = new Map<string, Set<string>>();
-  const telling = /[0-7][0-9a-hjkmnp-tv-z]{25}|zq[abc]/g;
-  const note = (tenant: string, text: string) => {
-    const known = said.get(tenant) ?? new Set();
-    said.set(tenant, known);
-    for (const found of text.match(telling) ?? []) known.add(found);
-  };
+  const { note, hasNoted } = createNotes();
   // An operator names things of every tenant.
   const markOf = (who: Principal | null) =>
     who?.role === 'operator' ? '' : (tenants.find(({ id }) => id === who?.tenant)?.mark ?? '');
@@ -66,7 +59,7 @@ export async function createTenants(rig: Rig) {
 
     /** Said by the tenant's own people before, or of a machine that its owner once shared. */
     hasSaid(tenant: string, found: string): boolean {
-      if (said.get(tenant)?.has(found) === true) return true;
+      if (hasNoted(tenant, found)) return true;
       const marked = tenants.find(({ mark }) => mark === found);
       return things.wasShared(marked?.id ?? found);
     },
@@ -108,6 +101,22 @@ export async function createTenants(rig: Rig) {
       for (const agent of agents) await agent.work();
       await settle();
     },
+  };
+}
+
+/** What could tell of a tenant: ids, and the marks in names. */
+const telling = /[0-7][0-9a-hjkmnp-tv-z]{25}|zq[abc]/g;
+
+/** What a tenant's own people once said may come back to them: it stands in their activity. */
+function createNotes() {
+  const said = new Map<string, Set<string>>();
+  return {
+    note(tenant: string, text: string): void {
+      const known = said.get(tenant) ?? new Set();
+      said.set(tenant, known);
+      for (const found of text.match(telling) ?? []) known.add(found);
+    },
+    hasNoted: (tenant: string, found: string) => said.get(tenant)?.has(found) === true,
   };
 }
 

@@ -66,12 +66,24 @@ test('a guest sees the machine and runs there, until the invitation is taken bac
     assert.deepEqual([own.sharing, own.invited, own.is_yours], ['invite-only', ['bobs'], true]);
     const [seen] = await machinesOf(rig, bob);
     assert.deepEqual([seen?.name, seen?.is_yours, seen?.invited], ['desk', false, null]);
+    for (const [method, path] of [
+      ['POST', 'drain'],
+      ['POST', 'undrain'],
+      ['DELETE', ''],
+    ] as const) {
+      const body = path === 'drain' ? { body: {} } : {};
+      const url = `/v1/machines/desk${path === '' ? '' : `/${path}`}`;
+      const told = await ask(rig, method, url, { token: bob, ...body });
+      assert.equal(told.status, 404, 'a guest is no owner');
+    }
     const id = await launched(rig, bob);
     assert.equal((await shown(rig, id, bob)).state, 'provisioning');
     const back = await share(rig, { uninvite: ['bobs'] });
     assert.equal(back.body.stopped, 1);
     const parked = await shown(rig, id, bob);
     assert.deepEqual([parked.state, parked.park_cause], ['stopping', 'trust']);
+    await ask(rig, 'PUT', '/v1/machines/desk/name', { body: { name: 'vault' } });
+    assert.equal(JSON.stringify(await shown(rig, id, bob)).includes('vault'), false);
     assert.deepEqual(await machinesOf(rig, bob), []);
     const plan = await ask(rig, 'POST', '/v1/plan', { token: bob, body: { kind: 'vm' } });
     assert.equal(plan.text.includes('desk'), false);
