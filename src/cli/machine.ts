@@ -73,7 +73,7 @@ function print(context: Context, machine: Machine, { json }: MachineOptions): vo
   if (inventory === null) return;
   if (inventory.gpus.length > 0) {
     printData(context, '');
-    for (const gpu of inventory.gpus) printGpu(context, gpu);
+    for (const gpu of inventory.gpus) printGpu(context, gpu, machine.held_gpus ?? []);
   }
   const others = inventory.findings.filter(
     ({ check, status }) => status !== 'ok' && (check !== 'gpu' || inventory.gpus.length === 0),
@@ -115,6 +115,13 @@ function facts(machine: Machine, now: number): string[] {
   ]);
 }
 
+/** `chat, lab (shared)`; null where nobody has it. */
+function heldText(held: NonNullable<Machine['held_gpus']>[number] | undefined): string | null {
+  if (held === undefined) return null;
+  const names = held.workloads.map(oneLine).join(', ') || "another tenant's workload";
+  return held.shared ? `${names} (shared)` : names;
+}
+
 function countGpus(gpus: GpuRecord[]): string {
   const usable = gpus.filter(({ state, usable_by }) => state === 'ok' && usable_by.length > 0);
   return `${gpus.length}, ${usable.length} usable`;
@@ -125,7 +132,7 @@ const words: Record<GpuRecord['usable_by'][number], string> = {
   libvirt: 'virtual machines',
 };
 
-function printGpu(context: Context, gpu: GpuRecord): void {
+function printGpu(context: Context, gpu: GpuRecord, held: NonNullable<Machine['held_gpus']>): void {
   const by = gpu.usable_by.map((driver) => words[driver]).join(' and ') || 'nothing yet';
   const is_usable = gpu.state === 'ok' && gpu.usable_by.length > 0;
   const state = gpu.state.replace('_', ' ');
@@ -139,6 +146,7 @@ function printGpu(context: Context, gpu: GpuRecord): void {
     ['memory', size && `${size}${gpu.unified ? ' of the machine' : ''}${kept}`],
     ['class', gpu.mig_of === null ? gpuClassName(gpu.model, gpu.memory_bytes) : null],
     ['uuid', gpu.uuid],
+    ['held by', heldText(held.find(({ uuid }) => uuid === gpu.uuid))],
     ['part of', gpu.mig_of],
     ['address', gpu.pci],
     ['driver', gpu.driver_version],

@@ -84,6 +84,10 @@ export const machineSchema = z
     guard: guardSchema.optional(),
     /** That its owner takes it back; null where nobody wants that. */
     reclaim: machineReclaimSchema.nullable(),
+    /** Of the tenant's own machines: GPUs that somebody has, with its own workloads by name. */
+    held_gpus: z
+      .array(z.object({ uuid: z.string(), workloads: z.array(z.string()), shared: z.boolean() }))
+      .optional(),
     inventory: inventorySchema.nullable(),
   })
   .openapi('Machine');

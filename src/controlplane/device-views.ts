@@ -59,6 +59,13 @@ export async function heldGpus(
   return held;
 }
 
+/** Those that somebody has. */
+export function heldDevicesOf(devices: readonly DeviceView[]): NonNullable<Machine['held_gpus']> {
+  return devices.flatMap(({ uuid, held, holders }) =>
+    held === null ? [] : [{ uuid, workloads: [...holders], shared: held.sharer !== null }],
+  );
+}
+
 /** Whether a machine has what a class asks for, free or not, as far as may be known of it. */
 export function offersClass(
   { offered, inventory }: Pick<Machine, 'offered' | 'inventory'>,

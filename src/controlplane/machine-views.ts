@@ -22,7 +22,13 @@ import {
 import { parseReclaim } from '../store/preempt.ts';
 import { slugsNamed } from '../store/tenant-slugs.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
-import { type DeviceFacts, deviceFacts, deviceViews, readHeld } from './device-views.ts';
+import {
+  type DeviceFacts,
+  deviceFacts,
+  deviceViews,
+  heldDevicesOf,
+  readHeld,
+} from './device-views.ts';
 import { machineReclaim } from './reclaim-view.ts';
 
 export type MachineViews = {
@@ -106,7 +112,7 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
     async list(tenant_id) {
       const holders = await holdersBy(store, tenant_id);
       const all = await found(tenant_id, null);
-      return all.map(({ row, known: { inventory } }) => ({
+      return all.map(({ row, known: { inventory }, devices }) => ({
         id: row.id,
         name: row.name,
         region: row.region,
@@ -118,6 +124,7 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
         workloads: holders.get(row.id) ?? [],
         ...guardShown(presence, row.id),
         reclaim: machineReclaim(row.reclaim, row.tenant_id === tenant_id),
+        ...(row.tenant_id === tenant_id ? { held_gpus: heldDevicesOf(devices) } : {}),
         inventory: row.tenant_id === tenant_id ? inventory : null,
       }));
     },

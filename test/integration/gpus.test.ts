@@ -50,6 +50,9 @@ test('a workload gets exact GPUs, the smallest that do, and its run is told whic
     const pair = await fleet.untilState('op', both.id, 'running');
     assert.deepEqual(uuidsOf(pair), ['GPU-sim-box-0', 'GPU-sim-box-1']);
     const events = await fleet.ask('op', 'GET', `/v1/workloads/${both.id}/events`);
+    const machines = await fleet.ask('op', 'GET', '/v1/machines');
+    const held = (machines.body.items?.[0]?.held_gpus ?? []) as { uuid: string }[];
+    assert.equal(held.length, 3, 'its machine says who has them');
     assert.match(events.text, /as l40s-48gb with GPU-sim-box-0, GPU-sim-box-1\./);
   }));
 
