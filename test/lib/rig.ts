@@ -33,7 +33,6 @@ import { createQueueView } from '../../src/controlplane/queue-view.ts';
 import type { Reclaims } from '../../src/controlplane/reclaim.ts';
 import type { Upgrades } from '../../src/controlplane/upgrades.ts';
 import type { Use } from '../../src/controlplane/use.ts';
-import { beginIdle } from '../../src/core/idle.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
 import type { Log } from '../../src/lib/log.ts';
@@ -46,7 +45,7 @@ import type { EinsoraStore } from '../../src/store/transactions.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { keepingLog, type LogLine } from './keeping-log.ts';
 import { idle_backend } from './rig-backend.ts';
-import { rigLater } from './rig-later.ts';
+import { laterDeps, rigLater } from './rig-later.ts';
 import { type Places, rigModels } from './rig-models.ts';
 import { addTenant, addUser } from './rig-people.ts';
 import { no_sites, rigUpgrades } from './rig-upgrades.ts';
@@ -244,14 +243,12 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
     ...{ ...shown, proofs, ...models, secrets },
     ...fixedDeps(shared, proofs, host_key),
-    ...useDeps(later.use),
-    backend: options.backend ?? idle_backend,
+    ...laterDeps(later),
+    ...{ backend: options.backend ?? idle_backend, lookAnew: sync.lookAnew },
     wakeAgents: () => {
       woken.agents += 1;
       sync.wake();
     },
-    lookAnew: sync.lookAnew,
-    reclaims: { wake: () => later.reclaims()?.wake() },
   };
   const op = { tenant_id: ids.tenant_id, name: 'op', role: 'operator' } as const;
   const { token } = await addUser(opened.store, random, op);
@@ -264,10 +261,9 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     ...{ startUse: later.startUse, startReclaims: later.startReclaims },
     startController(uses = async () => []) {
       const views = { presence, machines, queue, catalogs };
-      const parts = { store: einsora, clock, log, ...views, uses };
       const idleOf = (id: string, epoch: number) => later.use()?.lastUse.of(id, epoch).idle_ms ?? 0;
-      const more = { placed: sync.wake, written: counter(), idleOf };
-      const made = createController({ ...parts, ...more });
+      const more = { placed: sync.wake, written: counter(), idleOf, uses };
+      const made = createController({ store: einsora, clock, log, ...views, ...more });
       controllers.push(made);
       return made;
     },
@@ -300,19 +296,6 @@ function fixedDeps(
     ssh_host_key: hostKeyLine(key),
     origin: () => 'http://localhost:4600',
     fileBytes: () => null,
-  };
-}
-
-/** Of what begins when a test asks for it. */
-function useDeps(use: () => Use | null): Pick<ApiDeps, 'useOf' | 'samples' | 'waker' | 'lastUse'> {
-  return {
-    lastUse: {
-      of: (...of) => use()?.lastUse.of(...of) ?? { ...beginIdle(0), used_at: null },
-      uses: (...of) => use()?.lastUse.uses(...of) ?? 0,
-    },
-    useOf: (...of) => use()?.useOf(...of) ?? null,
-    samples: { recent: (...of) => use()?.samples.recent(...of) ?? [] },
-    waker: { wake: async (...of) => use()?.waker.wake(...of) ?? { outcome: 'not_idle' } },
   };
 }
 

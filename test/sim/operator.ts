@@ -49,7 +49,7 @@ export function createOperator(
       const { tenant_id = '', name: slug = '' } = tenantOf(tenant);
       send(`share ${machine_id} ${sharing} ${tenant_id}`, async (there) => {
         const { store } = there;
-        const given = { ...causeOf(there), ...(await ownOf(there, machine_id)), to: slug };
+        const given = { ...(await ownOf(there, machine_id)), to: slug };
         await store.transact('giveMachine', given);
         const args = { ...causeOf(there), machine_id, tenant_id };
         await store.transact('drainMachine', { ...args, drained: 0, stop: 0 });
@@ -60,7 +60,7 @@ export function createOperator(
       const { name: slug = '' } = tenantOf(tenant);
       send(`${is_invited ? 'invite' : 'uninvite'} ${slug} to ${machine_id}`, async (there) =>
         there.store.transact('shareMachine', {
-          ...{ ...causeOf(there), ...(await ownOf(there, machine_id)), ...unchanged },
+          ...{ ...(await ownOf(there, machine_id)), ...unchanged },
           ...(is_invited ? { invite: [slug] } : { uninvite: [slug] }),
         }),
       );
@@ -68,37 +68,35 @@ export function createOperator(
     drain: (machine_id, drained, stop) =>
       send(`drain ${machine_id} ${drained} ${stop}`, async (there) =>
         there.store.transact('drainMachine', {
-          ...{ ...causeOf(there), ...(await ownOf(there, machine_id)) },
+          ...(await ownOf(there, machine_id)),
           ...{ drained: drained ? 1 : 0, stop: stop ? 1 : 0 },
         }),
       ),
     limit: (machine_id, memory_bytes) =>
       send(`limit ${machine_id} to ${memory_bytes}`, async (there) =>
         there.store.transact('limitMachine', {
-          ...{ ...causeOf(there), ...(await ownOf(there, machine_id)) },
+          ...(await ownOf(there, machine_id)),
           caps: { memory_bytes },
         }),
       ),
     reclaim: (machine_id, asked) =>
       send(`reclaim ${machine_id}`, async (there) =>
         there.store.transact('reclaimMachine', {
-          ...{ ...causeOf(there), ...(await ownOf(there, machine_id)) },
+          ...(await ownOf(there, machine_id)),
           ...{ ...reclaimOf(asked, there.clock.now()), by: 'ada', guard: null },
         }),
       ),
     release: (machine_id) =>
       send(`release ${machine_id}`, async (there) =>
-        there.store.transact('releaseMachine', {
-          ...{ ...causeOf(there), ...(await ownOf(there, machine_id)) },
-        }),
+        there.store.transact('releaseMachine', await ownOf(there, machine_id)),
       ),
   };
 }
 
 /** Whoever owns it by then asks. */
-async function ownOf({ store }: ControlPlane, machine_id: string) {
-  const row = await store.read(findMachine, { machine_id });
-  return { machine_id, tenant_id: row?.tenant_id ?? '' };
+async function ownOf(there: ControlPlane, machine_id: string) {
+  const row = await there.store.read(findMachine, { machine_id });
+  return { ...causeOf(there), machine_id, tenant_id: row?.tenant_id ?? '' };
 }
 
 function causeOf({ clock }: ControlPlane) {
