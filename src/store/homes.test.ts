@@ -95,6 +95,29 @@ onEveryStore('homes', (inStory) => {
     assert.equal((await workloadsOf(story.store))[0]?.home_machine_id, null);
   });
 
+  inStory('a machine that let nothing of it begin is no home', async (story) => {
+    const other = await addOther(story);
+    await launch(story, notebook);
+    assert.equal(await place(story, story.ids.machine_id), 'placed');
+    const [run] = await runsOf(story.store);
+    assert.ok(run);
+    await reportRun(story, run, 'ended', false, { reason: 'refused_by_machine', exit: null });
+    const [row] = await workloadsOf(story.store);
+    assert.equal(row?.home_machine_id, null);
+    assert.equal(row?.avoid_machine_id, story.ids.machine_id);
+    assert.equal(await place(story, other), 'placed');
+  });
+
+  inStory('a start that failed there may have left something: it stays its home', async (story) => {
+    await launch(story, notebook);
+    assert.equal(await place(story, story.ids.machine_id), 'placed');
+    const [run] = await runsOf(story.store);
+    assert.ok(run);
+    await reportRun(story, run, 'ended', false, { reason: 'start_failed', exit: null });
+    const [row] = await workloadsOf(story.store);
+    assert.equal(row?.home_machine_id, story.ids.machine_id);
+  });
+
   inStory('no run is placed outside the region that was asked for', async (story) => {
     await launch(story, { region: 'elsewhere' });
     assert.equal(await place(story, story.ids.machine_id), 'not_allowed');
