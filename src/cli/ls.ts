@@ -52,6 +52,6 @@ function row(workload: Workload, now: number): string[] {
     classText(workload),
     placement?.machine_name ?? '',
     placement?.isolation ?? '',
-    reason?.message ?? reclaimNote(workload) ?? idleNote(workload) ?? '',
+    reason?.message ?? reclaimNote(workload) ?? workload.held_back ?? idleNote(workload) ?? '',
   ];
 }

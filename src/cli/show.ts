@@ -39,6 +39,7 @@ function showLines(workload: Workload, now: number): string[] {
     ['reason', reason?.message ?? null],
     ['fix', reason?.fix ?? null],
     ['notice', reclaimNote(workload)],
+    ['held back', workload.held_back ?? null],
     ['url', workload.url],
     ['image', workload.image_id],
     ['command', workload.command.join(' ') || null],

@@ -222,6 +222,8 @@ export const workloadSchema = z
     url: z.string().nullable(),
     /** That its machine is about to be taken back by its owner; null where it is not. */
     reclaim: workloadReclaimSchema.nullable(),
+    /** What its machine's guard does to its run just now; left out where it is left alone. */
+    held_back: z.string().optional(),
     /** What its run uses; null where it has none that is ready. */
     use: workloadUseSchema.nullable(),
   })

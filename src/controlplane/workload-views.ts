@@ -28,6 +28,7 @@ import type { EinsoraStore } from '../store/transactions.ts';
 import { currentRuns } from '../store/workloads.ts';
 import { heldGpus, sharesWith } from './device-views.ts';
 import { fallbackViews, takenView } from './fallback-views.ts';
+import { heldBack } from './held-back.ts';
 import { homesOf } from './home-views.ts';
 import { candidatesOf } from './plan-candidates.ts';
 import type { QueueView } from './queue-view.ts';
@@ -101,6 +102,7 @@ export async function workloadViews(
       revision: row.revision,
       url: row.kind === 'endpoint' ? deps.gateway_url() : null,
       reclaim: reclaimOf(row, runs, at),
+      ...heldBackView(row, run),
       use: deps.useOf(row, run),
     });
   }
@@ -114,6 +116,15 @@ async function instantFor({ store, clock }: ViewDeps, runs: Placed[]): Promise<R
   const at = { now: clock.now(), mono: clock.monotonic() };
   const is_needed = runs.some((run) => run.machine_reclaim !== '');
   return { now: at.now, steady: is_needed ? await store.read(readSteady, at) : at.now };
+}
+
+function heldBackView(
+  row: WorkloadRow,
+  run: Parameters<typeof heldBack>[0],
+): Pick<Workload, 'held_back'> {
+  const is_here = row.state === 'provisioning' || row.state === 'running';
+  const held_back = is_here ? heldBack(run) : null;
+  return held_back === null ? {} : { held_back };
 }
 
 /** Of the replica that has to go first. */

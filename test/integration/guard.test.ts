@@ -31,7 +31,9 @@ test(
       assert.notEqual(refused.code, 0);
       assert.ok(performance.now() - began < 30_000, 'nobody waits for what stands still');
       assert.equal(ticksOf(engine), burnt, 'it executes nothing');
-      assert.equal((await show(program, 'known')).state, 'running');
+      const paused = await show(program, 'known');
+      assert.equal(paused.state, 'running');
+      assert.match(paused.held_back ?? '', /stands still/);
 
       await launch(program, 'waiting');
       await until(
