@@ -125,9 +125,7 @@ function addServing(program: Command, go: Go): void {
     .option('--allow-lan', 'let containers into your local network, not into this machine')
     .option('--new-deployment-key', 'its key is lost: forget every secret, and make a new one')
     .addOption(new Option('--dev', 'allow machines that are made up (sim)').hideHelp())
-    .addOption(
-      new Option('--sim-machines <file>', 'with --dev: a fleet to try, as this file makes it up'),
-    )
+    .addOption(new Option('--sim-machines <file>', 'in dev mode: a fleet to try').hideHelp())
     .action(go(async ({ config }, options) => (await import('./cli/up.ts')).up(options, config)));
   program
     .command('doctor')

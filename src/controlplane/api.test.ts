@@ -25,6 +25,8 @@ const bodies: Partial<Record<RouteName, unknown>> = {
   launch: endpoint,
   createKey: {},
   setIdlePolicy: { idle_policy: null },
+  setFallback: { fallback: [] },
+  scaleEndpoint: { replicas: 2 },
 };
 
 type Caller = { token: string | null; role: Role | null; other_tenant?: boolean };
