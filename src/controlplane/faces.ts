@@ -41,7 +41,7 @@ export function openFaces(deps: FaceDeps): Faces {
   const dial = (run: RunKey, machine_id: string, port_name: string) =>
     backend.dial(machine_id, run, port_name);
   const gateway = createGateway({
-    ...createTargets(store, waker, { presence: deps.presence, random }),
+    ...createTargets(store, waker, { presence: deps.presence, random, clock }),
     ...{ dial, clock, log, region: 'local', using: lastUse.hold },
   });
   const api = createApi({

@@ -9,6 +9,7 @@ import { sentenceOf } from '../core/reasons.ts';
 import type { GatewayKey } from '../gateway/key.ts';
 import { createLeastBusy } from '../gateway/least-busy.ts';
 import type { GatewayTarget } from '../gateway/target.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
 import { type Random, systemRandom } from '../lib/random.ts';
 import { findOpenEndpoint } from '../store/endpoint-guests.ts';
 import {
@@ -29,15 +30,20 @@ export type TargetDeps = {
   /** A machine that is not heard of is passed over where another one is. */
   presence: Pick<Presence, 'isOnline'>;
   random: Random;
+  clock: Pick<Clock, 'monotonic'>;
+};
+
+const alone: TargetDeps = {
+  ...{ presence: { isOnline: () => true }, random: systemRandom, clock: systemClock },
 };
 
 /** Without a waker what is idle stays so. */
 export function createTargets(
   store: EinsoraStore,
   waker: Waker | null = null,
-  { presence, random }: TargetDeps = { presence: { isOnline: () => true }, random: systemRandom },
+  { presence, random, clock }: TargetDeps = alone,
 ) {
-  const load = createLeastBusy(random);
+  const load = createLeastBusy(random, clock);
   const choose = (rows: readonly TargetRow[]): TargetRow | undefined => {
     const ready = rows.flatMap((row) => {
       const { replica, run_epoch, machine_id } = row;
@@ -50,6 +56,7 @@ export function createTargets(
   const rowOf = async (key: GatewayKey, name: string) => choose(await rowsFor(store, key, name));
   return {
     busy: load.begin,
+    unreachable: load.unreachable,
 
     async findKey(hash: string): Promise<GatewayKey | null> {
       const key = await store.read(findKey, { hash });
@@ -89,7 +96,8 @@ export function createTargets(
           tenant_id,
           workload_id: first.workload_id,
         });
-        return open === undefined ? [] : [{ id: open.model, created_at: open.created_at }];
+        if (open === undefined || (await rowsFor(store, key, open.model)).length === 0) return [];
+        return [{ id: open.model, created_at: open.created_at }];
       }
       return [rows ?? []].flat().map(({ name, created_at }) => ({ id: name, created_at }));
     },

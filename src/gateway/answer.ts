@@ -21,10 +21,16 @@ export async function answerFromEngine(
   exchange: Exchange,
   connections: RunConnections,
   question: EngineQuestion,
+  /** Where nothing could be sent to the first: those of another run, or null. Asked for once. */
+  another: () => Promise<RunConnections | null> = async () => null,
 ): Promise<void> {
   const { response, stop, idle, report } = exchange;
   idle.start(first_byte_ms, () => stop.abort('engine_silent'));
-  const asked = await ask(connections, question, stop.signal);
+  let asked = await ask(connections, question, stop.signal);
+  if (!asked.ok && asked.why === 'unreachable') {
+    const other = await another();
+    if (other !== null) asked = await ask(other, question, stop.signal);
+  }
   if (!asked.ok) {
     idle.stop();
     const unreachable = asked.why === 'unreachable';

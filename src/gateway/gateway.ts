@@ -10,7 +10,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../contract/limits.ts';
 import { gatewayPrefixes, gatewayRoutes } from '../contract/routes.ts';
-import type { RunKey } from '../core/run.ts';
+import { type RunKey, runName } from '../core/run.ts';
 import type { Clock } from '../lib/clock.ts';
 import { createLineCap, type LineCap } from '../lib/line-cap.ts';
 import { describeError, type Log } from '../lib/log.ts';
@@ -35,6 +35,8 @@ export type GatewayOptions = {
   using?(workload_id: string): () => void;
   /** A run has one request more to answer until the returned function is called. */
   busy?(run: RunKey): () => void;
+  /** No connection to this run could be opened: others are better for a while. */
+  unreachable?(run: RunKey): void;
   /** The endpoints this key may use; `created_at` in milliseconds since 1970. */
   listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]>;
   dial: Dial;
@@ -84,17 +86,25 @@ export function createGateway(options: GatewayOptions): Gateway {
       return refuse(exchange, refusalOfTarget(target.code, target.details, question.model));
     }
     exchange.report.endpoint = target.run.workload_id;
-    for (const [name, value] of Object.entries(servedBy(target, options.region))) {
-      response.setHeader(name, value);
-    }
+    tellServed(response, target, options.region);
     const apart = target.is_apart === true ? { salt: digest(key.tenant_id) } : null;
     const body = bodyForEngine(question, target.name, apart);
     if (!body.ok) return refuse(exchange, body.refusal);
     const engine = connections.of(target.run, target.machine_id);
     const asked = { path, body: body.value, stream: question.stream };
     const unused = options.using?.(target.run.workload_id);
-    const answered = options.busy?.(target.run);
-    await answerFromEngine(exchange, engine, asked).finally(() => {
+    let answered = options.busy?.(target.run);
+    // Nothing was sent yet: another replica may answer as well.
+    const another = async () => {
+      options.unreachable?.(target.run);
+      const next = await options.findTarget(key, question.model, exchange.stop.signal);
+      if (!next.ok || runName(next.run) === runName(target.run)) return null;
+      answered?.();
+      answered = options.busy?.(next.run);
+      tellServed(response, next, options.region);
+      return connections.of(next.run, next.machine_id);
+    };
+    await answerFromEngine(exchange, engine, asked, another).finally(() => {
       answered?.();
       unused?.();
     });
@@ -139,6 +149,16 @@ async function run(
   const duration_ms = Math.round(options.clock.monotonic() - started);
   if (report.tenant === null && !strangers.admits()) return;
   log.info({ ...report, status, duration_ms }, 'gateway request');
+}
+
+function tellServed(
+  response: ServerResponse,
+  target: GatewayTarget & { ok: true },
+  region: string,
+): void {
+  for (const [name, value] of Object.entries(servedBy(target, region))) {
+    response.setHeader(name, value);
+  }
 }
 
 function judgeRoute(method: string, path: string): Refusal | null {

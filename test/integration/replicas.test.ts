@@ -65,6 +65,10 @@ test(
       assert.equal(new Set(engines.map(({ run }) => run)).size, 2, 'a process each');
 
       killRun(data_dir, `${id}.1.${before[1]?.run_epoch}`, ['engine']);
+      // Nobody was told yet: whoever is sent to the dead one is answered by the other.
+      for (let count = 0; count < 6; count += 1) {
+        assert.deepEqual(await ask(asked), { status: 200, said: sentence });
+      }
       await until(
         async () => (await show(program, id)).replicas_ready < 2,
         10_000,

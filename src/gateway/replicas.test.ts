@@ -1,0 +1,66 @@
+/**
+ * Of several replicas one that cannot be reached costs no request: another one is asked.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { errorOf, type Rig, send, startRig, target } from '../../test/lib/gateway-rig.ts';
+import { json } from '../../test/lib/upstream.ts';
+import type { RunKey } from '../core/run.ts';
+
+const answered = { id: 'c', object: 'chat.completion', choices: [] };
+const other = { ...target, run: { ...target.run, replica: 1, run_epoch: 2 }, machine_name: 'east' };
+
+/** Runs that could not be reached, and how many requests each has. */
+async function given(targets: readonly (typeof target | typeof other)[]) {
+  const failed: number[] = [];
+  const open = new Map<number, number>();
+  const count = (run: RunKey, by: number) =>
+    open.set(run.replica, (open.get(run.replica) ?? 0) + by);
+  let asked = 0;
+  let rig: Rig | null = null;
+  rig = await startRig({
+    findTarget: async () => {
+      asked += 1;
+      return targets[Math.min(asked, targets.length) - 1] ?? target;
+    },
+    dial: async (run) => {
+      if (run.replica === 0) throw new Error('connection refused');
+      return rig?.upstream.dial() ?? assert.fail();
+    },
+    unreachable: (run) => void failed.push(run.replica),
+    busy: (run) => {
+      count(run, 1);
+      return () => count(run, -1);
+    },
+  });
+  return { rig, failed, open };
+}
+
+test('one that cannot be reached is left for another, and the answer says whose it is', async () => {
+  const { rig, failed, open } = await given([target, other]);
+  try {
+    rig.upstream.answer(json(200, answered));
+    const { status, headers } = await send(rig);
+    assert.equal(status, 200);
+    assert.match(String(headers['x-einsora-served-by']), /machine=east/);
+    assert.equal(rig.upstream.seen.length, 1);
+    assert.deepEqual(failed, [0]);
+    await rig.settled();
+    assert.deepEqual([...open.values()], [0, 0]);
+  } finally {
+    await rig.close();
+  }
+});
+
+test('without another one the client is told, once and exactly', async () => {
+  const { rig, failed, open } = await given([target, target]);
+  try {
+    const answer = await send(rig);
+    assert.deepEqual([answer.status, errorOf(answer).code], [502, 'engine_unreachable']);
+    assert.deepEqual(failed, [0]);
+    await rig.settled();
+    assert.deepEqual([...open.values()], [0]);
+  } finally {
+    await rig.close();
+  }
+});
