@@ -12,6 +12,7 @@ import { createGateway } from '../src/gateway/gateway.ts';
 import { createFleet, type Fleet } from './lib/fleet.ts';
 import { type RigServer, serveRig } from './lib/rig-server.ts';
 
+const endpoint = { kind: 'endpoint', model: 'smollm2-135m', gpu_class: 'cpu-1c-2g' };
 const fleet = {} as Fleet;
 const served = {} as RigServer;
 let chat = {} as Workload;
@@ -24,6 +25,7 @@ before(async () => {
         ...{ name: 'studio', owner: 'acme', as: 'docker', sharing: 'invite-only' },
         guests: ['bolt', 'core'],
       },
+      { name: 'closet', owner: 'acme', as: 'docker' },
       { name: 'rack', as: 'libvirt' },
     ]),
   );
@@ -36,7 +38,7 @@ before(async () => {
   });
   Object.assign(served, await serveRig(fleet.rig, gateway));
   chat = await fleet.launch('acme', {
-    ...{ kind: 'endpoint', model: 'smollm2-135m', gpu_class: 'cpu-1c-2g', name: 'chat' },
+    ...{ ...endpoint, name: 'chat', machine: 'studio' },
   });
   chat = await fleet.untilState('acme', chat.id, 'running');
 });
@@ -218,6 +220,17 @@ test('open to the community is open to whom the machine is shared with, and nobo
   const refused = await share({ invite: ['dust'] });
   assert.deepEqual([refused.status, refused.body.error?.code], [409, 'machine_not_shared']);
   assert.match(refused.text, /machine share studio --invite dust/);
+});
+
+test('an endpoint that runs on a machine that is not shared is not there for guests', async () => {
+  const inner = await fleet.launch('acme', { ...endpoint, name: 'inner', machine: 'closet' });
+  await fleet.untilState('acme', inner.id, 'running');
+  const path = '/v1/workloads/inner/sharing';
+  const opened = await fleet.ask('acme', 'PUT', path, { invite: ['bolt'] });
+  assert.equal(opened.status, 200, opened.text);
+  const key = await keyOf('bolt', 'acme/inner');
+  assert.equal((await prompt(key, { model: 'acme/inner' })).status, 404);
+  assert.deepEqual(JSON.parse((await prompt(key, {}, '/v1/models')).text).data, []);
 });
 
 test('an endpoint is open only on machines of its owner', async () => {
