@@ -39,6 +39,8 @@ const page_rows = 200;
 /** While a machine is wanted back, and while none is: another control plane may have been asked. */
 const busy_look_ms = 5000;
 const idle_look_ms = 30_000;
+/** Between two looks, whatever is due: nobody minds that much, and nothing can spin. */
+const least_rest_ms = 250;
 
 export function startReclaims(deps: ReclaimDeps): Reclaims {
   const { store, clock, log } = deps;
@@ -106,7 +108,7 @@ async function look(deps: ReclaimDeps): Promise<number> {
       const state = parseReclaim(reclaim);
       if (state === null) continue;
       const left_ms = nextIn_ms(state, { now: clock.now(), steady });
-      rest_ms = Math.min(rest_ms, busy_look_ms, Math.max(1, left_ms ?? busy_look_ms));
+      rest_ms = Math.min(rest_ms, busy_look_ms, Math.max(least_rest_ms, left_ms ?? busy_look_ms));
       if (left_ms !== 0 && state.phase !== 'held') continue;
       const done = await store.transact('advanceReclaim', { ...causeOf(clock), machine_id: id });
       changed += done.changed;
@@ -117,7 +119,7 @@ async function look(deps: ReclaimDeps): Promise<number> {
   }
   const resumed = await resume(deps);
   if (changed + resumed > 0) deps.changed();
-  return changed > 0 ? 1 : rest_ms;
+  return changed > 0 ? least_rest_ms : rest_ms;
 }
 
 /** What was stopped for a machine that is free by now goes on, also where its quota was in the way. */
