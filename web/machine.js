@@ -139,7 +139,8 @@ function showMachine(machine) {
 }
 
 /** What it uses; what nobody measured is left out. */
-function useText({ use, memory_bytes }) {
+function useText({ use, fallback_taken, ...asked }) {
+  const { memory_bytes } = fallback_taken ?? asked;
   if (use === null) return '';
   const parts = [];
   if (use.cpu_millis !== null) parts.push(`${Math.round(use.cpu_millis / 10)}% CPU`);

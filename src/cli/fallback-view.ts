@@ -24,6 +24,14 @@ export function takenText({ fallback_taken: taken }: Workload): string | null {
   return `asked ${oneLine(asked)}, waited ${waited}, placed by fallback ${step} of ${of} (${oneLine(to)})`;
 }
 
+/** With what its run has, where that stands in for what was asked. */
+export function asPlaced(workload: Workload): Workload {
+  const { fallback_taken: taken } = workload;
+  if (taken === null) return workload;
+  const { accelerator, gpu_count, cpu_millis, memory_bytes, model } = taken;
+  return { ...workload, accelerator, gpu_count, cpu_millis, memory_bytes, model };
+}
+
 /** Its class, marked where that is not what was asked for. */
 export function classText(workload: Workload): string {
   const { placement, gpu_class, fallback_taken } = workload;

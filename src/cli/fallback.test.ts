@@ -21,6 +21,7 @@ afterEach(() => api.close());
 const rule = { fallback: ['class:l40s-48gb', 'cpu'], fallback_after: 300_000 };
 const taken = {
   ...{ step: 2, of: 2, to: 'cpu', asked: 'h100-80gb', placed: 'cpu-1c-2g', waited_ms: 300_000 },
+  ...{ accelerator: 'cpu', gpu_count: 0, cpu_millis: 1000, memory_bytes: 2 ** 31, model: 'm' },
 };
 const stands_in = workload({ ...rule, fallback_taken: taken });
 

@@ -6,7 +6,7 @@ import { formatAgo, formatBytes, formatDuration, formatMemory } from '../core/fo
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import { idleText, keysText, variablesText } from './extras-view.ts';
-import { classText, fallbackText, roomText, takenText } from './fallback-view.ts';
+import { asPlaced, classText, fallbackText, roomText, takenText } from './fallback-view.ts';
 import { gpusAsked, gpusHeld } from './gpu-view.ts';
 import type { Context } from './io.ts';
 import { pairLines, printData, printJson } from './output.ts';
@@ -29,7 +29,8 @@ export async function show(context: Context, name: string, options: ShowOptions)
   return exitCode('ok');
 }
 
-function showLines(workload: Workload, now: number): string[] {
+function showLines(asked: Workload, now: number): string[] {
+  const workload = asPlaced(asked);
   const { reason, model_params } = workload;
   const lines = pairLines([
     ['name', workload.name],

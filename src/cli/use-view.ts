@@ -6,6 +6,7 @@
 import type { WorkloadUse } from '../contract/stats.ts';
 import type { Workload } from '../contract/workloads.ts';
 import { formatAgo, formatBytes, formatDuration, formatMemory } from '../core/format.ts';
+import { asPlaced } from './fallback-view.ts';
 import { stateText } from './workload-name.ts';
 
 export const use_headings = [
@@ -23,7 +24,7 @@ export const use_headings = [
 export const first_figure = 3;
 
 export function useRow(workload: Workload, now: number): string[] {
-  const { use, memory_bytes, idle_policy } = workload;
+  const { use, memory_bytes, idle_policy } = asPlaced(workload);
   const head = [workload.name, workload.kind, stateText(workload, now)];
   if (use === null) {
     return [...head, '', '', '', '', '', idle_policy === null ? '' : 'set'];
@@ -72,7 +73,8 @@ export function countdownText({ use }: Workload): string | null {
 }
 
 /** One line for `show`; null where there is nothing to say. */
-export function useLine({ use, memory_bytes, cpu_millis }: Workload): string | null {
+export function useLine(workload: Workload): string | null {
+  const { use, memory_bytes, cpu_millis } = asPlaced(workload);
   if (use === null || use.at === null) return null;
   const gpu = gpuText(use);
   const parts = [

@@ -53,6 +53,12 @@ export const takenSchema = z.object({
   asked: z.string(),
   placed: z.string(),
   waited_ms: z.number(),
+  /** What it runs with, where that is another thing than was asked. */
+  accelerator: z.string().nullable(),
+  gpu_count: z.number(),
+  cpu_millis: z.number(),
+  memory_bytes: z.number(),
+  model: z.string().nullable(),
 });
 export type Taken = z.infer<typeof takenSchema>;
 

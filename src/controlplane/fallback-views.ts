@@ -10,11 +10,15 @@ import { fixOf, sentenceOf } from '../core/reasons.ts';
 import type { MachineView, WorkloadSpec } from '../core/workload.ts';
 import { placedView } from './trust-views.ts';
 
-export function takenView(text: string | undefined): Taken | null {
+export function takenView(text: string | undefined, spec: WorkloadSpec): Taken | null {
   const taken = readTaken(text);
   if (taken === null) return null;
   const { step, of, to, asked, placed, waited_ms } = taken;
-  return { step, of, to, asked, placed, waited_ms };
+  const { accelerator, gpu_count, cpu_millis, memory_bytes, model } = { ...spec, ...taken.set };
+  return {
+    ...{ step, of, to, asked, placed, waited_ms },
+    ...{ accelerator, gpu_count, cpu_millis, memory_bytes, model },
+  };
 }
 
 /** What admission has no part in (another replica) is left out. */

@@ -69,11 +69,12 @@ export async function workloadViews(
   const views: Workload[] = [];
   for (const row of rows) {
     const run = standingRun(row, runs, deps.presence);
+    const spec = readSpec(row.spec);
     const waits = row.state === 'queued' || row.state === 'pending';
     const told = row.state === 'queued' ? deps.queue.reason(row.id) : null;
     views.push({
       id: row.id,
-      ...shownSpec(readSpec(row.spec)),
+      ...shownSpec(spec),
       name: row.name,
       state: row.state,
       intent: row.intent,
@@ -87,7 +88,7 @@ export async function workloadViews(
       queue_place: waits ? deps.queue.place(row.id) : null,
       placement: run === undefined ? null : placementOf(run),
       gpus: gpus.get(row.id) ?? [],
-      fallback_taken: takenView(run?.fallback),
+      fallback_taken: takenView(run?.fallback, spec),
       host_sees: run === undefined ? null : hostSees(run.driver, run.driver_as),
       home: homeOf(row),
       heard_of: run === undefined || deps.presence.isOnline(run.machine_id),
