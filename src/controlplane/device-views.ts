@@ -2,8 +2,8 @@
  * GPUs of machines as placement sees them: what their agents last reported, and who holds which.
  *
  * Invariants: only a GPU that is well, has a name and that some driver can hand out can be placed,
- * the others say why not; of its holders only the asking tenant's workloads are named; machines without GPUs cost
- * no read.
+ * the others say why not; of its holders only the asking tenant's workloads are named; machines
+ * without GPUs cost no read.
  */
 import type { GpuRecord, HeldGpu } from '../contract/gpus.ts';
 import type { Machine } from '../contract/machines.ts';

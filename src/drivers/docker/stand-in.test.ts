@@ -130,7 +130,7 @@ test('a container in which nobody can look does not go on, one that ended tells 
     assert.equal(fake.containers.length, 1);
   }));
 
-test('inside Windows there is one name for all GPUs, and what is given is looked at all the same', () =>
+test('inside Windows there is one name for all GPUs, and what is given is looked at', () =>
   withDriver({ newest: '1.50', oldest: '1.44' }, async (driver, fake) => {
     fake.version.KernelVersion = '5.15.167.4-microsoft-standard-WSL2';
     fake.info.DiscoveredDevices = [{ Source: 'cdi', ID: 'nvidia.com/gpu=all' }];
