@@ -32,7 +32,7 @@ before(async () => {
   const { store, clock, random, log, apiDeps, presence } = fleet.rig;
   await fleet.person('acme', 'tenant-admin');
   const gateway = createGateway({
-    ...createTargets(store as unknown as typeof apiDeps.store, null, { presence, random }),
+    ...createTargets(store as unknown as typeof apiDeps.store, null, { presence, random, clock }),
     dial: (run, machine_id, port) => apiDeps.backend.dial(machine_id, run, port),
     ...{ clock, log, region: 'local' },
   });
