@@ -25,6 +25,7 @@ import { createLlamaCpp } from '../runtimes/llama-cpp.ts';
 import { createAgent, type Transport } from './agent.ts';
 import { createEndpointWork } from './endpoint-run.ts';
 import { localGateway } from './gateway-door.ts';
+import { lostAmong } from './gpu-loss.ts';
 import { createGpuUse } from './gpu-use.ts';
 import { createInstanceWork } from './instance-run.ts';
 import { takeInventory } from './inventory/inventory.ts';
@@ -86,6 +87,8 @@ export function startLocalAgent(options: LocalAgentOptions) {
   const runTool = createToolRunner(exec, clock);
   const guard = openLocalGuard({ data_dir, exec: runTool, drivers: here, clock });
 
+  let lost: ReadonlyMap<string, string> = new Map();
+
   async function inventory(anew: boolean) {
     // It is small, and without it nothing runs: brought before the machine says what it can do.
     if (here.has('linux-native') && 'missing' in (await bringer.find())) {
@@ -102,6 +105,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
       offer: guard.narrow(options.offer),
       ...{ host_name: hostname(), gpus, anew, docker_host: options.docker_host },
     });
+    lost = lostAmong(found.gpus);
     return guard.seen(found);
   }
 
@@ -120,7 +124,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
       }),
       instance: createInstanceWork({ clock, patience }),
     },
-    ...{ journal, inventory, models, guard },
+    ...{ journal, inventory, models, guard, lostGpus: () => lost },
     samples: 'at_once',
     gpuUse: createGpuUse(createMachineReader(runTool), clock),
     boot_id: bootId(),

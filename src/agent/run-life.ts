@@ -11,6 +11,7 @@ import type { RunExit } from '../core/run.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
+import { endingWithGpus, type LostGpus } from './gpu-loss.ts';
 import type { Journal, JournalEntry } from './journal.ts';
 import { type LocalRun, type Phase, type RunEnd, runName } from './local-run.ts';
 import type { LocalFacts } from './reconcile.ts';
@@ -26,6 +27,8 @@ export type RunsDeps = {
   log: Log;
   /** Something is to be reported. */
   changed: () => void;
+  /** GPUs of the machine that are lost; without it none is. */
+  lostGpus?: LostGpus;
   /** Why the machine's owner does not let a run begin; without it all may. */
   refusal?: (desired: DesiredRun) => { code: ReasonCode; details: Details } | null;
 };
@@ -49,7 +52,9 @@ export function bringUp(
 ): void {
   one.busy = 'bringing-up';
   one.phase = 'preparing';
-  const work = boundWork(deps.works, { run: one.run, spec, secrets });
+  const bound = boundWork(deps.works, { run: one.run, spec, secrets });
+  const { lostGpus = () => new Map(), clock } = deps;
+  const work = endingWithGpus(bound, spec.gpu_uuids ?? [], lostGpus, clock);
   one.work = supervise(deps, one, work).finally(() => {
     if (one.busy === 'bringing-up') one.busy = 'no';
     deps.changed();

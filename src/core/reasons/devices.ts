@@ -30,6 +30,11 @@ export const deviceReasons = {
     sentence: '{machine} hands out all of its {count} GPUs or none (WSL2): {asked} asked for.',
     fix: 'ask for all of them: --gpus {count}',
   },
+  run_lost_its_gpu: {
+    status: 409,
+    sentence: 'Its GPU is lost: {why}.',
+    fix: 'bin/einsora machines',
+  },
   gpus_busy: {
     status: 409,
     sentence:
