@@ -2,7 +2,7 @@
  * The table of codes: complete sentences, useful fixes, none that nobody uses.
  */
 import assert from 'node:assert/strict';
-import { globSync, readFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fixOf, isReasonCode, type ReasonCode, reasons, sentenceOf } from './reasons.ts';
@@ -35,11 +35,23 @@ test('every sentence is one, and reads well with its details filled in', () => {
 
 test('a fix needs no detail but the name and those of its sentence, or a path', () => {
   const of_sources = ['url', 'page', 'origin', 'example', 'repo', 'file', 'hub', 'host'];
-  const also = ['again', 'name', 'list', 'path', 'data_dir', 'suggestion', ...of_sources];
+  const also = ['again', 'name', 'list', 'path', 'data_dir', 'suggestion', ...of_sources, 'secret'];
   for (const code of codes) {
     const known = [...places(reasons[code].sentence), ...also];
     for (const name of places(reasons[code].fix)) assert.ok(known.includes(name), code);
   }
+});
+
+test('no code stands in two tables', () => {
+  const folder = join(import.meta.dirname, 'reasons');
+  const texts = readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf8'));
+  const own = readFileSync(join(import.meta.dirname, 'reasons.ts'), 'utf8');
+  const found = [own, ...texts].flatMap((text) =>
+    [...text.matchAll(/^ {2}(\w+): (?:\{|gpu\(|waits\(|why\()/gm)].map(([, code]) => code),
+  );
+  const twice = found.filter((code, index) => found.indexOf(code) !== index);
+  assert.deepEqual(twice, []);
+  assert.ok(found.length > 200, `${found.length} were found`);
 });
 
 test('a fix without its details still says what to put there', () => {

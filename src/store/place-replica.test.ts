@@ -45,7 +45,7 @@ onEveryStore('a replacement', (_, kind) => {
     );
     assert.equal(await tale.placeOne(0, tale.east, silent(1)), 'placed');
     assert.equal((await tale.workload()).state, 'provisioning');
-    assert.ok((await codes(tale)).includes('machine_silent'));
+    assert.ok((await codes(tale)).includes('replica_unheard'));
     assert.deepEqual(await openHolds(tale), [tale.desk, tale.east], 'both may run');
     assert.deepEqual(await answering(tale), [], 'the old one gets nothing any more');
     await tale.report(await tale.current(0), 'ready');
@@ -121,7 +121,7 @@ onEveryStore('a replacement', (_, kind) => {
     assert.equal(await tale.placeOne(0, tale.east, silent(1)), 'placed');
     assert.equal((await tale.workload()).state, 'running');
     assert.deepEqual(await answering(tale), [2]);
-    assert.deepEqual((await codes(tale)).slice(-2), ['machine_silent', 'replica_placed']);
+    assert.deepEqual((await codes(tale)).slice(-2), ['replica_unheard', 'replica_placed']);
     await tale.report(await tale.current(0), 'ready');
     assert.deepEqual(await answering(tale), [3, 2]);
   });

@@ -95,7 +95,7 @@ async function leave(
   { machine, since, run_epoch }: ReplicaUnit & { why: 'silent' },
   args: PlaceReplicaArgs,
 ): Promise<WorkloadRow> {
-  const why = { code: 'machine_silent', details: { machine, since, replica } } as const;
+  const why = { code: 'replica_unheard', details: { machine, since, replica } } as const;
   const followed = { workload_id: row.id, replica, run_epoch };
   if (!hasSeveral(row)) {
     const set = { not_before: 0 };

@@ -161,7 +161,7 @@ inRig('more entries than a page are summed whole', async (rig) => {
     text: `insert into ledger select w.id || '.' || n.number, l.workload_id, l.replica, l.run_epoch,
         l.kind, n.number + 1, l.sign, l.reason, l.tenant_id, l.user_id, l.machine_id,
         l.placed_class, l.gpu_count, l.cpu_millis, l.memory_bytes, l.started_at, l.started_steady,
-        l.started_wall, l.ended_at, l.ended_steady, l.ended_by, l.closed_steady
+        l.started_wall, l.ended_at, l.ended_steady, l.ended_by, l.closed_steady, l.weight_millis
       from ledger l join workloads w on w.id = l.workload_id,
         (with recursive n (number) as (select 1 union all select number + 1 from n
           where number < 1200) select number from n) n

@@ -31,7 +31,7 @@ export const replicaReasons = {
     sentence: '{who} asked for {to} instead of {from}.',
     fix: null,
   },
-  machine_silent: {
+  replica_unheard: {
     status: 409,
     sentence:
       '{machine} has not been heard of since {since}: another run takes the place of the one there, which gets no requests any more.',
