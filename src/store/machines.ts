@@ -74,7 +74,8 @@ export async function addMachine(sql: Sql, args: AddMachineArgs): Promise<{ adde
        coalesce((select cast(value as bigint) from meta where key = 'store_epoch'), 0))
      on conflict (id) do update set tenant_id = excluded.tenant_id, name = excluded.name,
        region = excluded.region, sharing = 'private', host_name = '', named_at = null,
-       drained_at = null, removed_at = null, generation = machines.generation + 1,
+       drained_at = null, removed_at = null, cap_cpu_millis = null, cap_memory_bytes = null,
+       cap_disk_bytes = null, generation = machines.generation + 1,
        reconciled_epoch = excluded.reconciled_epoch
      where machines.removed_at is not null`,
     [args.id, args.tenant_id, name, args.region, args.now],
