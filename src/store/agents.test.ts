@@ -77,6 +77,24 @@ onEveryStore('agents', (inStory) => {
     assert.deepEqual([greeted.store_epoch, greeted.agent_epoch], [2, 10]);
   });
 
+  inStory('a hello that comes late after a restore supersedes nobody', async (story) => {
+    const { store, ids, clock } = story;
+    const says = (hello_id: string, store_epoch: number, agent_epoch: number) =>
+      greet(store, ids.machine_id, clock, {
+        ...{ hello_id, known: { ...identity, store_epoch, agent_epoch } },
+      });
+    await greet(store, ids.machine_id, clock, { hello_id: 'before' });
+    await store.transact('restoreStore', {});
+    assert.equal((await says('first', 1, 1)).outcome, 'greeted');
+    const second = await says('second', 2, 3);
+    assert.ok(second.outcome === 'greeted');
+    // Another copy of what the first one said, and one of an agent that began anew since.
+    const late = { outcome: 'behind', store_epoch: 2, agent_epoch: second.agent_epoch };
+    assert.partialDeepStrictEqual(await says('first', 1, 1), late);
+    assert.partialDeepStrictEqual(await says('anew', 1, 2), late);
+    assert.equal((await says('anew', 2, second.agent_epoch)).outcome, 'greeted');
+  });
+
   inStory('a fence ends what runs, frees what it held, and says who said so', async (story) => {
     const { store, ids } = story;
     const id = await running(story);

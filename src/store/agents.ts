@@ -43,10 +43,11 @@ export async function greetMachine(sql: Sql, args: HelloArgs): Promise<HelloResu
   if ((args.known?.store_epoch ?? 0) > store.store_epoch) return { outcome: 'newer_store' };
   const { agent_epoch } = row;
   if (row.hello_id === args.hello_id) return { outcome: 'greeted', ...store, agent_epoch };
-  // After a restore the store's own number may be the lower one.
-  const is_same_store = args.known?.store_epoch === store.store_epoch;
   const told = args.known?.agent_epoch ?? 0;
-  if (told < agent_epoch && (args.known === null || is_same_store)) {
+  // What knows less comes late; but to the first hello after a restore the store's own number may
+  // be of another history.
+  const is_first = row.hello_id === null && args.known?.store_epoch !== store.store_epoch;
+  if (told < agent_epoch && (args.known === null || !is_first)) {
     return { outcome: 'behind', ...store, agent_epoch };
   }
   const is_other_boot = row.boot_id !== null && row.boot_id !== args.boot_id;

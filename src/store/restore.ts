@@ -35,7 +35,8 @@ export async function restoreStore(
   await sql.run(
     'update runs set proven_at = created_at where ended_at is null and proven_at is null',
   );
-  await sql.run('update machines set generation = generation + 1');
+  // Of each machine the first hello is believed, whatever it knows; a later one may come late.
+  await sql.run('update machines set generation = generation + 1, hello_id = null');
   return { store_epoch };
 }
 

@@ -29,7 +29,6 @@ export function startClone(
     link: createLink(story.time, story.chance(`double ${number}`)),
     chance: story.chance(`double agent ${number}`),
     offered: () => machine.offered,
-    heard: () => {},
     order: deployment.order,
     controlPlane: () => deployment.controlPlane,
   };

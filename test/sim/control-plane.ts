@@ -6,7 +6,7 @@
  * nothing else), and serving only once that is done; what it is given goes through its life; a
  * start that fails ends the process.
  */
-import { createPresence } from '../../src/backends/agent/presence.ts';
+import { createPresence, type Presence } from '../../src/backends/agent/presence.ts';
 import { createSync, type SyncHandler } from '../../src/backends/agent/sync.ts';
 import { startAccounting } from '../../src/controlplane/accounting.ts';
 import { createCatalogs } from '../../src/controlplane/catalogs.ts';
@@ -33,6 +33,8 @@ export type ControlPlane = {
   readonly incarnation: number;
   /** Told when the process dies: its connections break. */
   readonly connections: Set<() => void>;
+  /** Since when it has not heard of a machine what counts, in virtual milliseconds. */
+  silence_ms(machine_id: string): number;
   /** What the API does after a write. */
   wake(): void;
   stop(): Promise<void>;
@@ -68,7 +70,7 @@ async function serve(
   const changes = countWrites(await numberChanges(database.open(life)));
   const { store } = changes;
   const log = story.log(host.name);
-  const presence = createPresence(clock);
+  const { presence, silence_ms } = hearing(story, createPresence(clock));
   const { written } = changes;
   const sync = createSync({
     ...{ store, clock, log, presence, written },
@@ -93,7 +95,7 @@ async function serve(
   });
   const housekeeping = startHousekeeping({ store, clock, log });
   return {
-    ...{ life, store, clock, sync, connections, incarnation: database.incarnation },
+    ...{ life, store, clock, sync, connections, incarnation: database.incarnation, silence_ms },
     wake() {
       wake();
       reclaims.wake();
@@ -105,5 +107,21 @@ async function serve(
       await reclaims.stop();
       await accounting.stop();
     },
+  };
+}
+
+/** Late and doubled words reach it too, and tell it nothing: only what it took counts. */
+function hearing({ time }: Story, presence: Presence) {
+  const heard = new Map<string, number>();
+  return {
+    presence: {
+      ...presence,
+      heard(machine_id: string) {
+        heard.set(machine_id, time.now());
+        presence.heard(machine_id);
+      },
+    },
+    silence_ms: (machine_id: string) =>
+      time.now() - (heard.get(machine_id) ?? Number.NEGATIVE_INFINITY),
   };
 }

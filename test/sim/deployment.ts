@@ -127,9 +127,6 @@ function bringUpAgent(story: Story, deployment: Deployment, machine: Machine): v
     order: deployment.order,
     offered: () => machine.offered,
     guarded: () => machine.guard,
-    heard: () => {
-      machine.heard_at = story.time.now();
-    },
     /** While two control planes run, some calls reach the one that should not. */
     controlPlane: () => {
       const { zombie, controlPlane } = deployment;

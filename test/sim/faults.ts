@@ -233,8 +233,9 @@ function oldJournal(deployment: Deployment, machine: Machine, down_ms: number): 
 /** A copy of the data folder on another computer, while the machine's own agent is well. */
 function clone(context: Context, machine: Machine, for_ms: number): void {
   const { story, deployment, clones, later } = context;
-  const is_heard = story.time.now() - machine.heard_at < 22_000;
-  if (!is_heard || machine.agent === null || machine.host.isSuspended()) return;
+  // Where nothing was heard of it for a lease, a double is what a reboot would be.
+  const silence_ms = deployment.controlPlane?.silence_ms(machine.id) ?? Number.POSITIVE_INFINITY;
+  if (silence_ms > 22_000 || machine.agent === null || machine.host.isSuspended()) return;
   const made = startClone(story, deployment, machine, clones.length);
   clones.push(made);
   later(for_ms, made.end);

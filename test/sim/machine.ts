@@ -46,8 +46,6 @@ export type Machine = {
   down_ms: number;
   /** The disk as it was at the last backup. */
   snapshot: Map<string, string>;
-  /** When a word of it last reached a control plane. */
-  heard_at: number;
 };
 
 /** What a guard says that needs nothing. */
@@ -61,8 +59,6 @@ export type AgentPlace = Pick<
 > & {
   offered(): Machine['offered'];
   controlPlane(): ControlPlane | null;
-  /** A word of it reached the control plane. */
-  heard(): void;
   /** What is said of its owner with each report. */
   guarded?(): GuardReport | null;
   order: Order;

@@ -77,13 +77,7 @@ function createMachine(
     link: createLink(story.time, story.chance(`link ${index}`)),
     chance: story.chance(`agent ${index}`),
     offered: { cpu_millis: 8000, memory_bytes: machine_memory_bytes },
-    ...{
-      agent: null,
-      guard: null,
-      is_blind: false,
-      down_ms: 1000,
-      heard_at: Number.NEGATIVE_INFINITY,
-    },
+    ...{ agent: null, guard: null, is_blind: false, down_ms: 1000 },
   };
 }
 

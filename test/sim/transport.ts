@@ -24,7 +24,6 @@ export type Line = {
   link: Link;
   /** Who answers now; null while nobody does. */
   controlPlane(): ControlPlane | null;
-  heard(): void;
   guarded?(): GuardReport | null;
   order: Order;
 };
@@ -79,7 +78,6 @@ function ask<Reply>(
     link.send('up', () => {
       const there = line.controlPlane();
       if (there === null) return refuse();
-      line.heard();
       there.connections.add(refuse);
       const bringAnswer = (how: () => void) => {
         there.connections.delete(refuse);

@@ -147,7 +147,9 @@ function hopeless(reference: string, error: unknown): DriverError | null {
   }
   const is_missing =
     isStatus(error, 404) ||
-    /not found|manifest unknown|does not exist|access denied|denied:|unauthorized|basic auth credentials/i.test(message);
+    /not found|manifest unknown|does not exist|access denied|denied:|unauthorized|basic auth credentials/i.test(
+      message,
+    );
   if (is_missing) {
     const registry = registryOf(reference);
     const details = { image: reference, registry, secret: registrySecret(registry) };
