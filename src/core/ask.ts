@@ -63,7 +63,13 @@ export function weightOf(
  */
 export function classKey(ask: Ask): string {
   const name = ask.gpu_class ?? `${ask.kind} ${ask.cpu_millis} ${ask.memory_bytes}`;
-  return ask.home_machine_id ? `${name} at ${ask.home_machine_id}` : name;
+  const only = onlyMachine(ask);
+  return only === null ? name : `${name} at ${only}`;
+}
+
+/** The one machine that may take it: its home, or the one that it asks for. */
+export function onlyMachine({ home_machine_id, machine }: Ask): string | null {
+  return (home_machine_id || null) ?? machine?.id ?? null;
 }
 
 /** Whether its first placement is its home: what has a disk stays where that is. */

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { endpointSpec, gib } from '../../test/lib/rig.ts';
+import { onlyMachine } from './ask.ts';
 import {
   changesOf,
   fallbackHeader,
@@ -77,8 +78,11 @@ test('the note and the header name what was asked and what stands in', () => {
   const taken = takenOf(asked, 2, 'cpu-4c-8g', 600_000);
   assert.ok(taken);
   assert.equal(
-    sentenceOf('placed_by_fallback', takenDetails(taken, 'desk')),
-    'It asked for l40s-48gb and waited 10m 0s: placed on desk with cpu-4c-8g by fallback 2 of 3 (cpu).',
+    sentenceOf(
+      'placed_by_fallback',
+      takenDetails(taken, { machine_name: 'desk', placed_class: 'cpu-4c-8g' }),
+    ),
+    'It asked for l40s-48gb and waited 10m 0s: placed on desk as cpu-4c-8g by fallback 2 of 3 (cpu).',
   );
   assert.equal(fallbackHeader(taken), 'asked=l40s-48gb; placed=cpu-4c-8g; reason=waited');
   assert.equal(fallbackHeader(null), 'none');
@@ -91,4 +95,11 @@ test('the note and the header name what was asked and what stands in', () => {
   const moved = takenOf(pinned, 1, 'cpu-1c-2g', 0);
   assert.equal(fallbackHeader(moved), 'asked=machine_m1; placed=machine_m_2; reason=waited');
   assert.equal(fallbackHeader(moved, false), 'asked=machine; placed=machine; reason=waited');
+});
+
+test('the home of a workload goes before the machine that it asked for', () => {
+  const pinned = endpointSpec({ machine: { id: 'studio', name: 'studio' } });
+  assert.equal(onlyMachine(pinned), 'studio');
+  assert.equal(onlyMachine({ ...pinned, home_machine_id: 'attic' }), 'attic');
+  assert.equal(onlyMachine(endpointSpec()), null);
 });

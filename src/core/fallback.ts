@@ -114,9 +114,14 @@ export function takenOf(
 }
 
 /** The details of the note on its timeline. */
-export function takenDetails(taken: TakenFallback, machine: string): Details {
+export function takenDetails(
+  taken: TakenFallback,
+  on: { machine_name: string; placed_class: string },
+): Details {
   const { asked, placed, to, step, of } = taken;
-  return { asked, placed, to, step, of, machine, waited: formatDuration(taken.waited_ms) };
+  const { machine_name: machine, placed_class } = on;
+  const waited = formatDuration(taken.waited_ms);
+  return { asked, placed, placed_class, to, step, of, machine, waited };
 }
 
 /** Of a run's row; null where it was placed as asked. */

@@ -6,11 +6,11 @@
  * decision costs no more than the machines that changed since the last one of its group; nothing
  * that was given is changed but by `take` and `reserve`.
  */
-import type { Ask } from './ask.ts';
+import { type Ask, onlyMachine } from './ask.ts';
 import { builtin_catalog, type Catalog } from './catalog.ts';
 import { type DeviceView, devicesToReserve, lackOfDevices } from './devices.ts';
 import { createHeap, type Heap } from './heap.ts';
-import { placementOn } from './placement.ts';
+import { placementOn, whyGone } from './placement.ts';
 import type { Details, ReasonCode } from './reasons.ts';
 import { hasRoom, leftOver, roomRefusal } from './room.ts';
 import { suitable } from './suitable.ts';
@@ -27,7 +27,7 @@ export type Group = {
   /** Who made them, where they may share a GPU; else empty: it changes nothing. */
   readonly creator_id: string;
   readonly suited: ReadonlyMap<string, MachineDriver>;
-  /** The one machine that it is about: its home, or the only one that the tenant may know of. */
+  /** The one machine that it is about: its home, the one it asks for, or the only one that the tenant may know of. */
   readonly only: MachineView | null;
   /** Of the machines that are not suited. */
   readonly refusals: ReadonlyMap<ReasonCode, number>;
@@ -175,7 +175,7 @@ function reasonOf(
   /** Room is kept free on some machine. */
   is_kept: boolean,
 ): WaitReason {
-  if (ask.home_machine_id && only === null) return { code: 'home_removed', details: {} };
+  if (only === null && onlyMachine(ask) !== null) return whyGone(ask);
   const all = new Map(refusals);
   // Of many machines that are suited and have no room, nothing else can be in the way.
   const is_plain = only === null && !is_kept && ask.gpu_count === 0;
@@ -255,10 +255,11 @@ function lookAt(
   return { ...asked, suited, only, refusals, best, seen };
 }
 
-/** What has a home runs there or nowhere. */
-function candidates({ home_machine_id: home }: Ask, world: World): readonly MachineView[] {
-  if (!home) return world.machines;
-  const machine = world.byId.get(home);
+/** What has a home, or asks for one machine, runs there or nowhere. */
+function candidates(ask: Ask, world: World): readonly MachineView[] {
+  const only = onlyMachine(ask);
+  if (only === null) return world.machines;
+  const machine = world.byId.get(only);
   return machine === undefined ? [] : [machine];
 }
 

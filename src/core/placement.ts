@@ -7,7 +7,7 @@
  * fitting ones is the one that leaves the least waste, then the lower id.
  */
 
-import { type Ask, weightOf } from './ask.ts';
+import { type Ask, onlyMachine, weightOf } from './ask.ts';
 import { builtin_catalog, type Catalog } from './catalog.ts';
 import { formatMemory } from './format.ts';
 import { type ImageRuntime, runsForm, runtimesOf } from './images.ts';
@@ -67,12 +67,17 @@ export function place(
   return { chosen: null, refusals, others: [], ...whyWaits(ask, refusals) };
 }
 
-const removed: Pick<Refusal, 'code' | 'details'> = { code: 'home_removed', details: {} };
+/** Why one waits whose only machine is none that its tenant may know of. */
+export function whyGone({ home_machine_id, machine }: Ask): Pick<Refusal, 'code' | 'details'> {
+  if (home_machine_id) return { code: 'home_removed', details: {} };
+  return { code: 'asked_machine_gone', details: { machine: machine?.name ?? '' } };
+}
 
 function whyWaits(ask: Ask, refusals: readonly Refusal[]) {
-  const { home_machine_id: home } = ask;
-  if (home) {
-    const { code, details } = refusals.find(({ machine_id }) => machine_id === home) ?? removed;
+  const asked = onlyMachine(ask);
+  if (asked !== null) {
+    const found = refusals.find(({ machine_id }) => machine_id === asked);
+    const { code, details } = found ?? whyGone(ask);
     return { code, details };
   }
   const [only] = refusals;

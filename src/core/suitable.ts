@@ -6,7 +6,7 @@
  * machine, kind, image and accelerator, trust, the machine's own policy, driver, size, whether it
  * is drained or taken back, reachability. What is free is decided elsewhere (placement.ts).
  */
-import type { Ask } from './ask.ts';
+import { type Ask, onlyMachine } from './ask.ts';
 import { builtin_catalog, type Catalog, findClass } from './catalog.ts';
 import { deviceRefusal, whyNoneUsable } from './devices.ts';
 import { guardRefusal, ruleAgainst } from './guarded.ts';
@@ -70,7 +70,9 @@ function notHere(ask: Ask, machine: MachineView, catalog: Catalog): ReasonCode |
   // Where it first ran decides for good, by a fallback to another region or machine as well.
   if (home) return home === machine.id ? null : 'home_elsewhere';
   if (machine.region !== ask.region) return 'other_region';
-  if (ask.machine && ask.machine.id !== machine.id) return 'machine_not_asked';
+  // Its home is its only candidate, also where a fallback led there from the one it asked for.
+  const asked = home ? null : onlyMachine(ask);
+  if (asked !== null && asked !== machine.id) return 'machine_not_asked';
   const regions = ask.gpu_class === null ? null : findClass(ask.gpu_class, catalog)?.regions;
   return regions && !regions.includes(ask.region) ? 'class_not_in_region' : null;
 }

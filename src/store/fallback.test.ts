@@ -134,6 +134,15 @@ onEveryStore('fallback', (inStory) => {
     },
   );
 
+  inStory('a home that a fallback led to is its only place, whatever it asked', async (story) => {
+    const machine = { id: 'another machine', name: 'studio' };
+    const { id } = await launch(story, { ...falling, machine });
+    const text = 'update workloads set home_machine_id = $1 where id = $2';
+    await story.store.transact('write', { text, params: [story.ids.machine_id, id] });
+    assert.equal(await place(story, 0, 'cpu-2c-4g', 'another machine'), 'not_allowed');
+    assert.equal(await place(story, 0, 'cpu-2c-4g'), 'placed');
+  });
+
   inStory('a start asks for what was asked again, quota and all', async (story) => {
     const { id } = await launch(story, falling);
     story.clock.stepWall(after_ms);

@@ -37,7 +37,7 @@ export function placedAs(
   const asked = readSpec(row.spec);
   const spec = number === 0 ? asked : stepSpec(asked, number);
   const step = asked.fallback[number - 1];
-  if (spec === null || !isOfSpec(spec, placement)) return null;
+  if (spec === null || !isOfSpec(spec, placement, row)) return null;
   if (number === 0 || step === undefined) return { spec, taken: null };
   const due = row.fallback_due === 1 || isDue(row.state_since, asked.fallback_after_ms, now);
   if (!due || (row.home_machine_id && movesAway(step))) return null;
@@ -45,9 +45,14 @@ export function placedAs(
   return { spec, taken: takenOf(asked, number, placement.placed_class, waited_ms) };
 }
 
-function isOfSpec({ gpu_class, machine }: WorkloadSpec, placement: Placement): boolean {
+function isOfSpec(
+  { gpu_class, machine }: WorkloadSpec,
+  placement: Placement,
+  { home_machine_id }: Pick<WorkloadRow, 'home_machine_id'>,
+): boolean {
   if (gpu_class !== null && placement.placed_class !== gpu_class) return false;
-  return machine === null || machine.id === placement.machine_id;
+  const only = home_machine_id || machine?.id || placement.machine_id;
+  return only === placement.machine_id;
 }
 
 /** Has the workload claim what it is placed as; why its quota refuses that, or null. */
@@ -79,11 +84,11 @@ export async function noteTaken(
   sql: Sql,
   row: WorkloadRow,
   taken: TakenFallback | null,
-  machine: string,
+  on: Pick<Placement, 'machine_name' | 'placed_class'>,
   cause: Cause,
 ): Promise<WorkloadRow> {
   if (taken === null) return row;
-  const details = takenDetails(taken, machine);
+  const details = takenDetails(taken, on);
   return noteWorkload(sql, row, { code: 'placed_by_fallback', details }, cause);
 }
 

@@ -97,7 +97,7 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
   if (placed === null) throw new Error(`placing was refused in ${row.state}`);
   if (hasSeveral(row)) await setReplica(sql, run, { state: 'placed', code: null }, args.now);
   await openInterval(sql, 'held', run, row, placed.event_at, args);
-  await noteTaken(sql, placed, as.taken, machine_name, args);
+  await noteTaken(sql, placed, as.taken, args.placement, args);
   return { outcome: 'placed' };
 }
 

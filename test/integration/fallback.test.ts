@@ -91,10 +91,7 @@ test(
       assert.match(shown, /stands in +asked .*, waited .*, placed by fallback 1 of 1 \(cpu\)/);
       assert.match(shown, /fallback +cpu: at once/);
       const events = (await program.cli(['events', 'chat'])).stdout;
-      assert.match(
-        events,
-        /It asked for .* and waited .* with cpu-1c-2g by fallback 1 of 1 \(cpu\)/,
-      );
+      assert.match(events, /It asked for .* and waited .* as cpu-1c-2g by fallback 1 of 1 \(cpu\)/);
       const exported = (await program.cli(['export', 'chat'])).stdout;
       assert.match(exported, /"to":"cpu"/);
     } finally {

@@ -25,6 +25,11 @@ export const fallbackReasons = {
     sentence: '{name} changed while this was being done; nothing was set.',
     fix: 'try again: bin/einsora fallback {name}',
   },
+  asked_machine_gone: {
+    status: 409,
+    sentence: 'The machine that was asked for, {machine}, is not there any more.',
+    fix: 'bin/einsora rm {name}, then launch it for another machine',
+  },
   machine_not_asked: {
     status: 409,
     sentence: '{machine} is not the machine that was asked for.',
@@ -35,7 +40,7 @@ export const fallbackReasons = {
   placed_by_fallback: {
     status: 409,
     sentence:
-      'It asked for {asked} and waited {waited}: placed on {machine} with {placed} by fallback {step} of {of} ({to}).',
+      'It asked for {asked} and waited {waited}: placed on {machine} as {placed_class} by fallback {step} of {of} ({to}).',
     fix: 'bin/einsora fallback {name}',
   },
   fallback_set: { status: 409, sentence: '{who} set its fallbacks: {fallback}.', fix: null },

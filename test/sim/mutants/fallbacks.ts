@@ -25,13 +25,13 @@ export const fallbackMutants: readonly Mutant[] = [
   {
     name: 'pin-forgotten',
     bug: 'I-15',
-    file: 'src/core/suitable.ts',
-    find: "  if (ask.machine && ask.machine.id !== machine.id) return 'machine_not_asked';",
-    replace: '',
+    file: 'src/core/ask.ts',
+    find: 'return (home_machine_id || null) ?? machine?.id ?? null;',
+    replace: 'return home_machine_id || (machine && null) || null;',
     also: {
       file: 'src/store/fallback.ts',
-      find: 'return machine === null || machine.id === placement.machine_id;',
-      replace: 'return true;',
+      find: 'return only === placement.machine_id;',
+      replace: "return only !== '';",
     },
     why: 'what asks for one machine runs on another that nobody named',
   },
