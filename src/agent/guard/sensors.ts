@@ -141,6 +141,8 @@ async function askLogind(reader: MachineReader): Promise<Session[] | null> {
       `${logind}.Session`,
       ...session_properties,
     ]);
+    // A bus that hangs is not asked for each of them.
+    if (said.outcome !== 'exited') return null;
     const session = said.code === 0 ? parseSession(said.stdout) : null;
     // One that ended meanwhile is no reason to doubt the others.
     if (session !== null) sessions.push(session);
