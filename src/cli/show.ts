@@ -48,6 +48,7 @@ function showLines(asked: Workload, now: number): string[] {
     ['context', textOrNull(model_params.context_length)],
     ['parallel', textOrNull(model_params.parallel)],
     ['class', classText(workload)],
+    ['asked for', workload.machine === null ? null : `machine ${workload.machine}`],
     ['stands in', takenText(workload)],
     ['fallback', fallbackText(workload)],
     ['make room', roomText(workload.make_room)],
