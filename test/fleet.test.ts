@@ -69,3 +69,23 @@ test('an agent of the fleet that begins again finds what runs', async () => {
     await fleet.close();
   }
 });
+
+test('GPUs that are made up are given to one workload each', async () => {
+  const gpus = [{ model: 'NVIDIA L40S', memory_gib: 48 }];
+  const fleet = await createFleet([{ name: 'g1', as: 'docker', gpus, memory_gib: 256, cpus: 64 }]);
+  try {
+    const asked = { kind: 'instance', gpu_class: 'l40s-48gb' };
+    const first = await fleet.launch('op', { ...asked, name: 'one' });
+    const there = await fleet.untilState('op', first.id, 'running');
+    assert.deepEqual(
+      there.gpus.map(({ uuid }) => uuid),
+      ['GPU-sim-g1-0'],
+    );
+    const second = await fleet.launch('op', { ...asked, name: 'two' });
+    await fleet.untilState('op', second.id, 'queued');
+    await fleet.ask('op', 'POST', `/v1/workloads/${first.id}/stop`);
+    await fleet.untilState('op', second.id, 'running');
+  } finally {
+    await fleet.close();
+  }
+});
