@@ -99,9 +99,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
     const probes = await Promise.all([...here.values()].map(probeOf));
     const found = await takeInventory({
       probes: [...probes, ...missingDrivers(process.platform)],
-      exec: runTool,
-      clock,
-      folder: data_dir,
+      ...{ exec: runTool, clock, folder: data_dir },
       offer: guard.narrow(options.offer),
       ...{ host_name: hostname(), gpus, anew, docker_host: options.docker_host },
     });
@@ -127,10 +125,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
     ...{ journal, inventory, models, guard, lostGpus: () => lost },
     samples: 'at_once',
     gpuUse: createGpuUse(createMachineReader(runTool), clock),
-    boot_id: bootId(),
-    clock,
-    random,
-    log,
+    ...{ boot_id: bootId(), clock, random, log },
   });
   const stop = () => agent.stop().then(docker.stop);
   const driverOf = (asked: string, run: RunKey): Driver | undefined =>
