@@ -37,6 +37,7 @@ export type RequestOptions = {
   /** Cores. */
   cpu?: number;
   machine?: string;
+  region?: string;
   /** `class:NAME`, `cpu`, `model:NAME`, …, in order. */
   fallback?: string[];
   /** Milliseconds. */
@@ -77,6 +78,7 @@ export function launchRequest(
       memory_bytes: options.memory,
       disk_bytes: options.disk,
       machine: options.machine,
+      region: options.region,
       ...fallbackAsk(cwd, options),
     }),
   };

@@ -57,6 +57,20 @@ test('the plan comes before anything is recorded, and its refusal ends the launc
   assert.equal(api.workloads.size, 0);
 });
 
+test('--plan shows the plan on stdout and launches nothing', async () => {
+  const { code, stdout } = await runCli([...argv, '--plan', '--region', 'attic'], api);
+  assert.equal(code, 0);
+  assert.match(stdout, /^Asked: one endpoint/);
+  assert.match(stdout, /^Machines:\n {2}MACHINE +BY +ANSWER$/m);
+  const json = await runCli([...argv, '--plan', '--json'], api);
+  assert.deepEqual(JSON.parse(json.stdout).candidates, api.plan.candidates);
+  assert.deepEqual(
+    api.calls.map((call) => `${call.method} ${call.path}`),
+    ['POST /v1/plan', 'POST /v1/plan'],
+  );
+  assert.match(JSON.stringify(api.calls[0]?.body), /"region":"attic"/);
+});
+
 test('a placement that differs from the plan is said', async () => {
   api.script = scriptedStart();
   assert.doesNotMatch((await runCli(argv, api)).stderr, /Not as planned/);

@@ -26,6 +26,8 @@ export type LaunchOptions = RequestOptions & {
   /** False: a notebook is not opened in a browser. */
   open?: boolean;
   detach?: boolean;
+  /** Nothing is launched. */
+  plan?: boolean;
   json?: boolean;
   /** Where it would wait, idle endpoints of who asks are stopped. */
   makeRoom?: boolean;
@@ -46,6 +48,7 @@ export async function launch(
   try {
     const request = launchRequest(context.io.cwd, kind, asked, options);
     const plan = await client.plan(request).catch(withNearNames);
+    if (options.plan) return showPlan(context, plan, options);
     if (!options.json) for (const line of planLines(plan)) say(context, line);
     if (interrupt.signal.aborted) return exitCode('interrupted');
     const recorded = { request, plan, workload: await client.launch(request) };
@@ -60,6 +63,13 @@ export async function launch(
   } finally {
     interrupt.close();
   }
+}
+
+/** The plan is what was asked for, so it is the output. */
+function showPlan(context: Context, plan: Plan, { json }: LaunchOptions): number {
+  if (json) printJson(context, plan);
+  else for (const line of planLines(plan)) printData(context, line);
+  return exitCode('ok');
 }
 
 /** Where it would have waited; that nothing would do is said, and it waits then. */

@@ -70,12 +70,14 @@ function sized(group: Command, kind: string, what: string): Command {
       parseCount,
     )
     .option('--share-gpu', 'let other workloads of yours that say so too use its GPU')
+    .option('--region <name>', 'where it is to run; needed where there is more than one')
     .option('--machine <name>', 'the only machine that it may run on')
     .option('--fallback <step>', fallback_text, collect)
     .option('--fallback-after <time>', 'wait so long before that; else 10m', parseDuration)
     .option('--return', 'endpoints: go back from a fallback once what was asked is free')
     .option('--make-room', 'where it would wait: stop idle endpoints of yours that are in the way')
     .option('--idle <time>', 'stop it when nothing happened in it for so long', parseDuration)
+    .option('--plan', 'show where it would run, and why not elsewhere; launch nothing')
     .option('--detach', 'leave once it is recorded')
     .option('--timeout <time>', timeout_text, parseDuration)
     .option('--json', json_text);
