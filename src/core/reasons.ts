@@ -134,7 +134,7 @@ export const reasons = {
   no_machine_matches: {
     status: 409,
     sentence: 'No machine here can run this{counts}.',
-    fix: 'bin/einsora doctor',
+    fix: 'bin/einsora machines, or the same launch with --plan',
   },
   no_machine_shared: {
     status: 409,
