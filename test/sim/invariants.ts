@@ -193,10 +193,11 @@ const uncounted = [
   'machine_rebooted',
   'machine_fenced',
   // Another replica than the one that ended may be the one that is placed next.
-  'machine_silent',
+  'replica_unheard',
   'replica_lost',
   'replica_failed',
   'replica_taken_away',
+  'replica_preempted',
   'replicas_scaled',
 ];
 
