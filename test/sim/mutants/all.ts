@@ -33,6 +33,7 @@ export const sample: readonly Mutant[] = [
   'hold-released-on-stop-request',
   'hold-leaks-after-exit',
   'placement-ignores-holds',
+  'gpu-never-freed',
   'old-run-moves-workload',
   'stop-confirmed-at-once',
   'generation-stays-on-place',
