@@ -27,8 +27,8 @@ export const epochMutants: readonly Mutant[] = [
     name: 'late-hello-supersedes',
     bug: 'A9, B-20',
     file: 'src/store/agents.ts',
-    find: '  if (told < agent_epoch && (args.known === null || is_same_store)) {',
-    replace: '  if (told < -1 && (args.known === null || is_same_store)) {',
+    find: '  if (told < agent_epoch && (args.known === null || !is_first)) {',
+    replace: '  if (told < -1 && (args.known === null || !is_first)) {',
     also: {
       file: 'src/store/agents.ts',
       find: 'if (row.hello_id === args.hello_id)',
