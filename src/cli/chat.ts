@@ -5,13 +5,14 @@
  * Invariants: the chat's own key is revoked at the end; an answer that was cut off is said and
  * fails.
  */
+import type { NewModelKey } from '../contract/endpoint-sharing.ts';
 import type { Workload } from '../contract/workloads.ts';
 import { plainText } from '../lib/text.ts';
 import { openInterrupt } from './attach.ts';
-import { type ChatKey, openChatKey } from './chat-key.ts';
+import { type ChatKey, type KeyMaker, openChatKey } from './chat-key.ts';
 import { type Answer, type ChatMessage, streamAnswer } from './chat-stream.ts';
 import { CliError, reasonError, usageError } from './cli-error.ts';
-import { openClient } from './client.ts';
+import { type Client, openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
 import { printJson, say, sayError } from './output.ts';
@@ -41,21 +42,19 @@ export async function chat(
 ): Promise<number> {
   const { io } = context;
   const client = openClient(context);
-  const workload = await onWorkload(client, name, () => client.show(name));
-  const url = chatUrlOf(workload);
+  const asked = await (name.includes('/') ? openedModel(client, name) : ownEndpoint(client, name));
   const talks = message === undefined && io.stdin.isTTY === true;
   if (talks && options.json) throw usageError('chat --json needs a message.');
   const question = talks ? '' : (message ?? (await readInput(context)));
   if (!talks && question.trim() === '') throw usageError('There is no message to send.');
-  const key = openChatKey(client, io.clock, workload.id);
-  const ask = createAsk(workload, url, key, options);
+  const key = openChatKey(asked.keys, io.clock);
+  const ask = createAsk(asked, key, options);
   const opening: ChatMessage[] =
     options.system === undefined ? [] : [{ role: 'system', content: options.system }];
   try {
-    if (!talks)
-      return await answerOnce(context, workload, ask, [...opening, user(question)], options);
+    if (!talks) return await answerOnce(context, asked, ask, [...opening, user(question)], options);
     const { converse } = await import('./repl.ts');
-    return await converse(context, workload, ask, opening);
+    return await converse(context, asked, ask, opening);
   } finally {
     await key.close();
   }
@@ -74,9 +73,38 @@ export function sayEnd(context: Context, answer: Answer): void {
   }
 }
 
+/** Whom a chat asks: an endpoint of one's own, or of others that is open (`tenant/name`). */
+export type AskedEndpoint = { name: string; url(): string; keys: KeyMaker };
+
+async function ownEndpoint(client: Client, name: string): Promise<AskedEndpoint> {
+  const workload = await onWorkload(client, name, () => client.show(name));
+  const { id } = workload;
+  const url = chatUrlOf(workload);
+  const keys: KeyMaker = {
+    make: (expires_in_ms) => client.createKey(id, expires_in_ms),
+    revoke: (key_id) => client.revokeKey(id, key_id),
+  };
+  return { name: workload.name, url: () => url, keys };
+}
+
+/** Where it answers is told with the key, for of the workload itself nothing is (ADR-0058). */
+async function openedModel(client: Client, name: string): Promise<AskedEndpoint> {
+  let base_url = '';
+  const keys: KeyMaker = {
+    async make(expires_in_ms) {
+      const body = { model: name, expires_in_ms };
+      const made = await client.call<NewModelKey>('POST', '/v1/model-keys', { body, once: true });
+      base_url = made.base_url;
+      return made;
+    },
+    revoke: (id) => client.call<null>('DELETE', `/v1/model-keys/${encodeURIComponent(id)}`),
+  };
+  return { name, url: () => chatUrl(base_url), keys };
+}
+
 async function answerOnce(
   context: Context,
-  workload: Workload,
+  workload: Pick<AskedEndpoint, 'name'>,
   ask: Ask,
   messages: ChatMessage[],
   options: ChatOptions,
@@ -110,17 +138,17 @@ async function answerOnce(
   }
 }
 
-function createAsk(workload: Workload, url: string, key: ChatKey, options: ChatOptions): Ask {
+function createAsk({ name, url }: AskedEndpoint, key: ChatKey, options: ChatOptions): Ask {
   const { maxTokens, temperature } = options;
   return async (messages, signal, onText) => {
     const request = {
-      model: workload.name,
+      model: name,
       messages,
       ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
       ...(temperature === undefined ? {} : { temperature }),
     };
     const secret = await key.current();
-    return streamAnswer({ url, key: secret.reveal(), request, signal }, onText);
+    return streamAnswer({ url: url(), key: secret.reveal(), request, signal }, onText);
   };
 }
 

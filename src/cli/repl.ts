@@ -5,7 +5,6 @@
  * no answer at all is forgotten, a partial answer is kept as it was read.
  */
 import { createInterface, type Interface } from 'node:readline';
-import type { Workload } from '../contract/workloads.ts';
 import { plainText } from '../lib/text.ts';
 import { type Ask, sayEnd, user } from './chat.ts';
 import type { ChatMessage } from './chat-stream.ts';
@@ -16,7 +15,7 @@ import { say, sayError } from './output.ts';
 
 export async function converse(
   context: Context,
-  workload: Workload,
+  workload: { name: string },
   ask: Ask,
   opening: ChatMessage[],
 ): Promise<number> {

@@ -7,6 +7,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import OpenAI from 'openai';
+import type { ModelKey } from '../../src/contract/endpoint-sharing.ts';
 import { exec } from '../../src/lib/exec.ts';
 import { writeKnownAnswerModel } from '../lib/known-answer.ts';
 import { needs } from '../lib/parts.ts';
@@ -119,6 +120,12 @@ test('a guest prompts an endpoint on a weak driver, and can do nothing else', {
     assert.equal(answer.data.choices[0]?.message.content, sentence);
     const by = answer.response.headers.get('x-einsora-served-by') ?? '';
     assert.doesNotMatch(by, /machine=/);
+
+    const said = await bolt(['chat', 'local/known', 'Who runs you?']);
+    assert.equal(said.stdout, `${sentence}\n`, said.stderr);
+    const keys = JSON.parse((await bolt(['keys', 'ls', '--json'])).stdout).items as ModelKey[];
+    const of_chat = keys.filter(({ revoked_at }) => revoked_at !== null);
+    assert.deepEqual([keys.length, of_chat.length], [2, 1], 'the key of a chat ends with it');
 
     // Whose prompts begin alike is told to nobody by how fast an answer comes.
     for (const [client, name] of [
