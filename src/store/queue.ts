@@ -117,7 +117,6 @@ export const queueFingerprint: Query<{ now: number }, string> = async (sql, args
          cast(coalesce(sum(inventory_revision), 0) as bigint) as inventories,
          cast(coalesce(sum(generation), 0) as bigint) as generations from machines) offered,
        (select count(*) as held from holds where released_at is null) held,
-       (select max(value) as catalog from meta where key = 'catalog_revision') catalog,
        (select count(*) as ones, cast(coalesce(sum(revision), 0) as bigint) as ones_revisions
          from replicas where state = 'waiting' and not_before <= $1) ones,
        (select max(value) as catalog_revision from meta where key = 'catalog_revision') catalog`,
