@@ -24,8 +24,9 @@ export async function scale(
     printJson(context, workload);
     return exitCode('ok');
   }
-  const ready = replicasText(workload) ?? 'one run';
-  say(context, `${workload.name} is to have ${replicas}: ${ready}.`);
+  const ready = replicasText(workload);
+  const words = replicas === 1 ? 'one replica' : `${replicas} replicas`;
+  say(context, `${workload.name} is to have ${words}${ready === null ? '' : `: ${ready}`}.`);
   for (const line of replicaLines(workload)) printData(context, line);
   return exitCode('ok');
 }
