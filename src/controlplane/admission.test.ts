@@ -9,6 +9,7 @@ import { endpointSpec, gib } from '../../test/lib/rig.ts';
 import { askText } from '../core/ask.ts';
 import type { Use } from '../core/fair-share.ts';
 import { fallbackText } from '../core/fallback.ts';
+import { sentenceOf } from '../core/reasons.ts';
 import type { MachineView } from '../core/workload.ts';
 import { createSlices } from '../lib/slices.ts';
 import type { WaitingRow } from '../store/queue.ts';
@@ -242,4 +243,46 @@ test('what a quota refused is passed over, so that the next step gets its turn',
   assert.deepEqual(await steps([]), [0]);
   assert.deepEqual(await steps(['w 0']), [1]);
   assert.deepEqual(await steps(['w 0', 'w 1']), []);
+});
+
+const long_ago = { created_at: 1, state_since: now - reserve_after_ms };
+const homedAt = (id: string, cores: number, home_machine_id: string) => {
+  const size = { cpu_millis: cores * 1000, memory_bytes: cores * 2 * gib };
+  const spec = endpointSpec({ gpu_class: `cpu-${cores}c-${cores * 2}g`, ...size });
+  return row(id, cores, { ...long_ago, created_at: 0, ask: askText({ ...spec, home_machine_id }) });
+};
+
+test('room for what has a home is kept there alone, and holds no other of its class up', async () => {
+  const waiting = [homedAt('homed', 4, 'a'), row('free', 4, long_ago), row('small', 1)];
+  const machines = [machine('a', 4, 3), machine('b', 4, 3)];
+  const decisions = await decide(waiting, machines);
+  assert.deepEqual(decisions.placed, [], 'each machine is kept for one of the two');
+  assert.deepEqual(await placedOf(waiting, [...machines, machine('c', 2)]), ['small on c']);
+  assert.deepEqual(await placedOf(waiting, [machine('a', 4, 3), machine('b', 4)]), ['free on b']);
+});
+
+test('what waits says that room is kept, for which class and for how long', async () => {
+  const { waits, reason } = await decide(
+    [row('large', 4, long_ago), row('small', 1)],
+    [machine('m', 4, 3)],
+  );
+  const small = waits.find(({ row: one }) => one.id === 'small');
+  assert.ok(small);
+  const { code, details } = reason(small.group);
+  assert.equal(code, 'reserved_for_head');
+  assert.equal(
+    sentenceOf(code, details),
+    'm has room, and keeps it for the first of cpu-4c-8g, which has waited 10m 0s.',
+  );
+});
+
+test('a machine on which a start failed is the last choice for a while, and no longer', async () => {
+  const failed = (avoid_until: number) => [row('w', 1, { avoid_machine_id: 'a', avoid_until })];
+  const both = [machine('a', 2), machine('b', 8)];
+  assert.deepEqual(await placedOf(failed(now + 1), both), ['w on b']);
+  assert.deepEqual(await placedOf(failed(now), both), ['w on a']);
+  assert.deepEqual(await placedOf(failed(now + 1), [machine('a', 2)]), ['w on a']);
+  assert.deepEqual(await placedOf(failed(now + 1), [machine('a', 2), machine('b', 8, 8)]), [
+    'w on a',
+  ]);
 });
