@@ -244,7 +244,8 @@ export async function listModelUses(
 ): Promise<{ machine_id: string; name: string; model: string | null }[]> {
   type Use = { machine_id: string; name: string; spec: string; fallback: string };
   const rows = await sql.all<Row & Use>(
-    `select r.machine_id, r.fallback, w.name, w.spec from runs r join workloads w on w.id = r.workload_id
+    `select r.machine_id, r.fallback, w.name, w.spec
+     from runs r join workloads w on w.id = r.workload_id
      where r.ended_at is null and r.removed_at is null
        and w.tenant_id = $1 and r.machine_id ${sql.in(args.machine_ids, 2)}
      order by w.name limit 5000`,
