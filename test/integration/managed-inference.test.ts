@@ -42,6 +42,15 @@ async function cachedTokens(client: OpenAI, model: string): Promise<number> {
   return timings?.cache_n ?? 0;
 }
 
+/** The command line's own chat makes a key of the guest's, and ends it. */
+async function chats(bolt: Awaited<ReturnType<typeof memberOf>>, sentence: string): Promise<void> {
+  const said = await bolt(['chat', 'local/known', 'Who runs you?']);
+  assert.equal(said.stdout, `${sentence}\n`, said.stderr);
+  const keys = JSON.parse((await bolt(['keys', 'ls', '--json'])).stdout).items as ModelKey[];
+  const of_chat = keys.filter(({ revoked_at }) => revoked_at !== null);
+  assert.deepEqual([keys.length, of_chat.length], [2, 1], 'the key of a chat ends with it');
+}
+
 /** Whatever else a guest tries is answered as if there were nothing. */
 async function othersShut(bolt: Awaited<ReturnType<typeof memberOf>>, id: string): Promise<void> {
   for (const argv of [
@@ -121,11 +130,7 @@ test('a guest prompts an endpoint on a weak driver, and can do nothing else', {
     const by = answer.response.headers.get('x-einsora-served-by') ?? '';
     assert.doesNotMatch(by, /machine=/);
 
-    const said = await bolt(['chat', 'local/known', 'Who runs you?']);
-    assert.equal(said.stdout, `${sentence}\n`, said.stderr);
-    const keys = JSON.parse((await bolt(['keys', 'ls', '--json'])).stdout).items as ModelKey[];
-    const of_chat = keys.filter(({ revoked_at }) => revoked_at !== null);
-    assert.deepEqual([keys.length, of_chat.length], [2, 1], 'the key of a chat ends with it');
+    await chats(bolt, sentence);
 
     // Whose prompts begin alike is told to nobody by how fast an answer comes.
     for (const [client, name] of [
