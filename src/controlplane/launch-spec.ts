@@ -42,7 +42,14 @@ export async function specWithFallback(
   tenant_id: string,
   spec: WorkloadSpec,
   asked: AskedFallback,
+  has_home: boolean,
 ): Promise<WorkloadSpec> {
+  for (const step of asked.fallback ?? []) {
+    const sort = parseStep(step)?.sort;
+    if (has_home && (sort === 'machine' || sort === 'region')) {
+      throw unusable(step, 'its disk is on a machine already');
+    }
+  }
   if (!asked.fallback?.length) return withFallback(deps, tenant_id, { spec, remote: null }, asked);
   const remote = await lookModel(deps, tenant_id, launchOf(spec));
   return withFallback(deps, tenant_id, { spec, remote }, asked);

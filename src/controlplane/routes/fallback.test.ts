@@ -146,3 +146,17 @@ given('while it waits its fallbacks are set, and taken off', async (rig) => {
   const actions = items.filter((one) => one.route === 'setFallback' && one.outcome === 'done');
   assert.equal(actions.length, 3);
 });
+
+given('what has its disk on a machine takes no step to another one', async (rig) => {
+  await greet(rig);
+  const { body } = await launch(rig, { kind: 'notebook', name: 'lab' });
+  const text = 'update workloads set home_machine_id = $1 where id = $2';
+  await rig.store.transact('write', { text, params: [rig.ids.machine_id, String(body.id)] });
+  for (const step of ['machine:desk', 'region:local']) {
+    const answer = await ask(rig, 'PUT', '/v1/workloads/lab/fallback', {
+      body: { fallback: [step] },
+    });
+    assert.equal(answer.body.error?.code, 'fallback_unusable');
+    assert.match(answer.body.error?.message ?? '', /its disk is on a machine already/);
+  }
+});

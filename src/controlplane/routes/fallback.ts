@@ -21,7 +21,8 @@ export function fallbackRoutes(app: Api, deps: ApiDeps): void {
     const { tenant_id, user_name } = c.get('principal');
     for (let left = tries; left > 0; left -= 1) {
       const row = await found(deps, c);
-      const spec = await specWithFallback(deps, tenant_id, readSpec(row.spec), asked);
+      const has_home = row.home_machine_id !== null;
+      const spec = await specWithFallback(deps, tenant_id, readSpec(row.spec), asked, has_home);
       const { fallback, fallback_after_ms, fallback_return } = spec;
       const done = await deps.store.transact('setFallback', {
         ...{ tenant_id, workload: row.id, revision: row.revision },
