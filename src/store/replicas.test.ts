@@ -134,6 +134,19 @@ onEveryStore('replicas', (_, kind) => {
     assert.equal((await tale.current(0)).run_epoch, 3);
   });
 
+  inStore('two that end at the same moment both count, and the stop is confirmed', async (store) => {
+    const tale = await beginReplicas(store);
+    await bothReady(tale);
+    for (let round = 0; round < 8; round += 1) {
+      await tale.change('stopWorkload');
+      const both = [await tale.current(0), await tale.current(1)];
+      await Promise.all(both.map((run) => tale.report(run, 'parked')));
+      assert.equal(await stateOf(tale), 'stopped', `round ${round}`);
+      await tale.change('startWorkload');
+      await bothReady(tale);
+    }
+  });
+
   inStore('a deletion is confirmed once nothing of any of them is left', async (store) => {
     const tale = await beginReplicas(store);
     await bothReady(tale);

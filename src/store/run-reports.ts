@@ -60,9 +60,7 @@ export async function applyReport(sql: Sql, args: ReportArgs): Promise<{ changed
     );
     if (run === undefined && observed.state !== 'removed') strays += 1;
     if (run === undefined || run.removed_at !== null) continue;
-    const found = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
-      run.workload_id,
-    ]);
+    const found = await findOwner(sql, run);
     if (found === undefined) continue;
     const noted = await noteMemoryKills(sql, args, run, found, observed);
     const row = await noteGuard(sql, args, run, noted, observed);
@@ -88,6 +86,14 @@ async function mayGoElsewhere(
 ): Promise<boolean> {
   if (reason === null || !isReasonCode(reason) || !machine_faults.has(reason)) return false;
   return hasOthers(sql, row, run.machine_id);
+}
+
+/** Of several replicas the others are judged with it: nobody else may report of them meanwhile. */
+async function findOwner(sql: Sql, { workload_id }: RunRow): Promise<WorkloadRow | undefined> {
+  const text = 'select * from workloads where id = $1';
+  const row = await sql.get<WorkloadRow>(text, [workload_id]);
+  const is_alone = row === undefined || (!hasSeveral(row) && row.claims === 1);
+  return is_alone ? row : sql.get<WorkloadRow>(`${text} ${sql.forUpdate}`, [workload_id]);
 }
 
 /** What a report of a run is judged by: of several replicas, how the others stand as well. */
@@ -130,9 +136,7 @@ export async function endByFence(
   machine: string,
   cause: Cause,
 ): Promise<void> {
-  const row = await sql.get<WorkloadRow>('select * from workloads where id = $1', [
-    run.workload_id,
-  ]);
+  const row = await findOwner(sql, run);
   if (row === undefined) return;
   const observed: ReportedRun = {
     ...{ workload_id: run.workload_id, replica: run.replica, run_epoch: run.run_epoch },
