@@ -64,7 +64,9 @@ export async function openInterval(
 ): Promise<void> {
   const keys = [run.workload_id, run.replica, run.run_epoch];
   const facts = await sql.get<Row & Facts>(
-    `select r.machine_id, r.placed_class, r.weight_millis, w.gpu_count, h.cpu_millis, h.memory_bytes from runs r
+    `select r.machine_id, r.placed_class, r.weight_millis, w.gpu_count, h.cpu_millis,
+       h.memory_bytes
+     from runs r
        join workloads w on w.id = r.workload_id
        join holds h on h.workload_id = r.workload_id and h.replica = r.replica
          and h.run_epoch = r.run_epoch and h.device = ''

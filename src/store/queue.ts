@@ -87,8 +87,8 @@ export const readWaiting: Query<{ ids: string[] }, WaitingRow[]> = async (sql, a
       );
 
 /**
- * When the next workload or replica that backs off may be decided, or null. What is further away than any
- * back-off lasts was reckoned before the wall clock stepped back: it waits no longer.
+ * When the next workload or replica that backs off may be decided, or null. What is further away
+ * than any back-off lasts was reckoned before the wall clock stepped back: it waits no longer.
  */
 export const nextAttempt: Query<{ now: number }, number | null> = async (sql, args) => {
   const row = await sql.get<Row & { at: number | null }>(

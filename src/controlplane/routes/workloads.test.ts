@@ -237,10 +237,7 @@ given('a plan says where, why not elsewhere, and changes nothing', async (rig) =
   assert.equal(body.chosen, null);
   const [refused] = body.machines_not_chosen as { code: string; message: string }[];
   assert.equal(refused?.code, 'memory_short');
-  assert.equal(
-    refused?.message,
-    'desk offers 1 GiB (1 GiB free), less than the 2 GiB asked for.',
-  );
+  assert.equal(refused?.message, 'desk offers 1 GiB (1 GiB free), less than the 2 GiB asked for.');
   assert.deepEqual(body.queue, { place: 1, own: [], own_more: 0, others: 0 });
   assert.equal(await countOf(rig), 0);
 });

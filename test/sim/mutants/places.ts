@@ -25,8 +25,8 @@ export const placeMutants: readonly Mutant[] = [
     replace: "  if (machine.region === '') return 'other_region';",
     also: {
       file: 'src/store/sharing.ts',
-      find: "       and ($3 = '' or region = $3) ${sql.forUpdate}`,",
-      replace: "       and ($3 = '' or region <> '') ${sql.forUpdate}`,",
+      find: "and ($3 = '' or region = $3)",
+      replace: "and ($3 = '' or region <> '')",
     },
     why: 'what was asked for in one region runs in another one',
   },
