@@ -10,7 +10,7 @@ import type { Details, ReasonCode } from '../core/reasons.ts';
 import { isMetered, nextState, type State, type StateEvent } from '../core/states.ts';
 import { closeAllMetered, openInterval, type RunKeys } from './ledger.ts';
 import { step_noticed_ms } from './ledger-clock.ts';
-import { hasSeveral, resetReplicas } from './replicas.ts';
+import { forgetReplicas, hasSeveral, resetReplicas } from './replicas.ts';
 import type { Query, Row, Sql, SqlValue } from './sql.ts';
 
 export type Cause = {
@@ -134,8 +134,9 @@ export async function moveWorkload(
     code: move.code,
     details: JSON.stringify({ ...move.details, ...move.extra }),
   });
-  if (hasSeveral(moved) && (move.event === 'parked' || move.event === 'start')) {
-    await resetReplicas(sql, moved.id, at);
+  if (hasSeveral(moved)) {
+    if (move.event === 'parked' || move.event === 'start') await resetReplicas(sql, moved.id, at);
+    if (move.event === 'removed') await forgetReplicas(sql, moved.id);
   }
   return measure(sql, row, moved, cause);
 }

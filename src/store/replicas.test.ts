@@ -134,7 +134,7 @@ onEveryStore('replicas', (_, kind) => {
     assert.equal((await tale.current(0)).run_epoch, 3);
   });
 
-  inStore('two that end at the same moment both count, and the stop is confirmed', async (store) => {
+  inStore('two that end at the same moment both count for a stop', async (store) => {
     const tale = await beginReplicas(store);
     await bothReady(tale);
     for (let round = 0; round < 8; round += 1) {
@@ -155,6 +155,7 @@ onEveryStore('replicas', (_, kind) => {
     assert.equal(await stateOf(tale), 'deleting');
     await tale.report(await tale.current(1), 'removed');
     assert.equal(await stateOf(tale), 'deleted');
+    assert.deepEqual(await statesOf(tale), []);
   });
 
   inStore('scaled down, the highest go, and count until they are proven gone', async (store) => {

@@ -1,8 +1,8 @@
 /**
  * Replicas of endpoints that have more than one, as rows (ADR-0062).
  *
- * Invariants: a workload has a row for each of its replicas, or none where it has one alone: then
- * its own row says it all; a row says of a replica what the workload's says of one that is alone:
+ * Invariants: a workload has a row for each of its replicas, or none where it is deleted or has one
+ * alone: then its own row says it all; a row says of a replica what the workload's says of one that is alone:
  * tries, back-off, why it waits; the state of a workload is written by `moveWorkload` and nowhere
  * here.
  */
@@ -56,6 +56,11 @@ export async function resetReplicas(sql: Sql, workload_id: string, now: number):
        details = '{}', since = $2, revision = revision + 1 where workload_id = $1`,
     [workload_id, now],
   );
+}
+
+/** Of what is deleted none is waited for. */
+export async function forgetReplicas(sql: Sql, workload_id: string): Promise<void> {
+  await sql.run('delete from replicas where workload_id = $1', [workload_id]);
 }
 
 export async function setReplica(

@@ -17,6 +17,7 @@ import { refuseClaim, withClaims } from './quotas.ts';
 import {
   addReplicas,
   countingRuns,
+  forgetReplicas,
   hasSeveral,
   readReplica,
   retryFailed,
@@ -140,7 +141,7 @@ async function lower(
   const left = await siblingsOf(sql, settled, -1);
   const event = eventOf(settled.state, left);
   const first = await readReplica(sql, { workload_id: row.id, replica: 0 });
-  if (!hasSeveral(row)) await sql.run('delete from replicas where workload_id = $1', [row.id]);
+  if (!hasSeveral(row)) await forgetReplicas(sql, row.id);
   if (event === null) return settled;
   const set = {
     ...(event === 'replace' ? { not_before: left.not_before ?? 0 } : {}),

@@ -169,12 +169,12 @@ function isCounted(run: RunRow, replicas: number): boolean {
 }
 
 /** There is a row for each of several replicas, and none was tried too often. */
-function checkReplicas(story: Story, watch: Watch, { id, replicas }: WorkloadRow): void {
+function checkReplicas(story: Story, watch: Watch, { id, replicas, state }: WorkloadRow): void {
   const rows = watch.all<{ replica: number; attempts: number }>(
     'select replica, attempts from replicas where workload_id = ?1 order by replica',
     id,
   );
-  const wanted = replicas === 1 ? 0 : replicas;
+  const wanted = replicas === 1 || state === 'deleted' ? 0 : replicas;
   if (rows.length !== wanted || rows.some(({ replica }, index) => replica !== index)) {
     story.violate('replicas', `${id} wants ${replicas} replicas and knows of ${rows.length}`);
   }
