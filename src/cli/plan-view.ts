@@ -34,6 +34,7 @@ function askedLines(plan: Plan): string[] {
     ['model', 'model', asked.model],
     ['context', 'model_params.context_length', numberOrNull(context_length)],
     ['parallel', 'model_params.parallel', numberOrNull(parallel)],
+    ['replicas', 'replicas', asked.replicas === 1 ? null : String(asked.replicas)],
     ['accelerator', 'accelerator', asked.accelerator ?? 'any'],
     ['class', 'gpu_class', asked.gpu_class ?? 'the smallest that fits'],
     ['gpus', 'gpu_count', gpusAsked(asked)],
