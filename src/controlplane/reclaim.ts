@@ -39,6 +39,7 @@ const page_rows = 200;
 /** While a machine is wanted back, and while none is: another control plane may have been asked. */
 const busy_look_ms = 5000;
 const idle_look_ms = 30_000;
+const recheck_ms = 5 * 60_000;
 /** Between two looks, whatever is due: nobody minds that much, and nothing can spin. */
 const least_rest_ms = 250;
 
@@ -46,8 +47,8 @@ export function startReclaims(deps: ReclaimDeps): Reclaims {
   const { store, clock, log } = deps;
   const signal = createSignal();
   const stopping = new AbortController();
-  /** What of each guard's word was heard last. */
-  const heard = new Map<string, string>();
+  /** What of each guard's word was heard last, and when that was held against the store. */
+  const heard = new Map<string, { text: string; checked_at: number }>();
 
   async function loop(): Promise<void> {
     while (!stopping.signal.aborted) {
@@ -68,13 +69,18 @@ export function startReclaims(deps: ReclaimDeps): Reclaims {
   async function guarded(machine_id: string, said: GuardReport): Promise<void> {
     const guard = guardOf(said);
     const text = JSON.stringify(guard);
-    if ((heard.get(machine_id) ?? (await storedGuard(store, machine_id))) === text) {
-      heard.set(machine_id, text);
+    const before = heard.get(machine_id);
+    const now = clock.monotonic();
+    // Another control plane may have heard something else meanwhile.
+    const is_fresh = before !== undefined && now - before.checked_at < recheck_ms;
+    if (is_fresh && before.text === text) return;
+    if (!is_fresh && (await storedGuard(store, machine_id)) === text) {
+      heard.set(machine_id, { text, checked_at: now });
       return;
     }
     const args = { ...causeOf(clock), actor: 'guard', machine_id, guard };
     const { changed } = await store.transact('hearMachineGuard', args);
-    heard.set(machine_id, text);
+    heard.set(machine_id, { text, checked_at: now });
     if (changed === 0) return;
     log.info(
       { machine_id, level: said.level, why: said.why.join(' ') },
