@@ -2,9 +2,9 @@
  * Replicas of endpoints that have more than one, as rows (ADR-0062).
  *
  * Invariants: a workload has a row for each of its replicas, or none where it is deleted or has one
- * alone: then its own row says it all; a row says of a replica what the workload's says of one that is alone:
- * tries, back-off, why it waits; the state of a workload is written by `moveWorkload` and nowhere
- * here.
+ * alone: then its own row says it all; a row says of a replica what the workload's says of one that
+ * is alone: tries, back-off, why it waits; the state of a workload is written by `moveWorkload` and
+ * nowhere here.
  */
 import type { ReplicaChange, ReplicaState, Siblings } from '../core/replicas.ts';
 import type { WorkloadRow } from './events.ts';
