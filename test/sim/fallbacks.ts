@@ -59,7 +59,7 @@ type RunRow = {
   memory_bytes: number;
   gpus: number;
 };
-type EventRow = { at: number; event: string; code: string | null; details: string } & {
+type EventRow = { number: number; event: string; code: string | null; details: string } & {
   from_state: string | null;
   to_state: string;
 };
@@ -93,35 +93,65 @@ export function checkFallback(story: Story, watch: Watch, id: string): void {
   if (placed.machine !== null && placed.machine.id !== run.machine_id) {
     say(`it is on ${run.machine_id}, not on ${placed.machine.id}`);
   }
-  if (taken !== null) checkWait(watch, id, run.run_epoch, spec.fallback_after_ms, say);
-  if (spec.fallback_return) checkReturn(watch, id, say);
+  const times = timesOf(story, watch, id);
+  if (taken !== null) checkWait(watch, times, id, run.run_epoch, spec.fallback_after_ms, say);
+  if (spec.fallback_return) checkReturn(watch, times, id, say);
+}
+
+/** Of an event, by its number, when it was first seen; null where it was there before. */
+type Times = ReadonlyMap<number, number | null>;
+const seen = new WeakMap<Watch, Map<string, Map<number, number | null>>>();
+
+/** In virtual time: what a timeline says stands still once a clock was set back. */
+function timesOf(story: Story, watch: Watch, id: string): Times {
+  const all = seen.get(watch) ?? new Map<string, Map<number, number | null>>();
+  seen.set(watch, all);
+  const known = all.get(id);
+  const times = known ?? new Map<number, number | null>();
+  all.set(id, times);
+  const news = watch.all<{ number: number }>(
+    'select number from workload_events where workload_id = ?1 and number > ?2 order by number',
+    id,
+    Math.max(0, ...times.keys()),
+  );
+  const is_new = known !== undefined || news.length === 1;
+  for (const { number } of news) times.set(number, is_new ? story.time.now() : null);
+  return times;
+}
+
+/** Null where one of them was there before anybody looked. */
+function between(times: Times, from: number, to: number): number | null {
+  const [begun = null, ended = null] = [times.get(from), times.get(to)];
+  return begun === null || ended === null ? null : ended - begun;
 }
 
 /** The least between a placement by a fallback and going back from it. */
 const return_after_ms = 30 * minute_ms;
 
-function checkReturn(watch: Watch, id: string, say: (what: string) => void): void {
-  const last = watch.get<{ at: number; placed_at: number }>(
-    `select e.at, max(p.at) as placed_at from workload_events e join workload_events p
+function checkReturn(watch: Watch, times: Times, id: string, say: (what: string) => void): void {
+  const last = watch.get<{ number: number; placed: number }>(
+    `select e.number, max(p.number) as placed from workload_events e join workload_events p
        on p.workload_id = e.workload_id and p.event = 'place' and p.number < e.number
      where e.workload_id = ?1 and e.event = 'stop' and e.code = 'returning_to_asked'
      group by e.number order by e.number desc limit 1`,
     id,
   );
-  if (last === undefined || last.at - last.placed_at >= return_after_ms) return;
-  say(`it went back ${last.at - last.placed_at} ms after it was placed`);
+  const passed_ms = last === undefined ? null : between(times, last.placed, last.number);
+  if (passed_ms === null || passed_ms >= return_after_ms) return;
+  say(`it went back ${passed_ms} ms after it was placed`);
 }
 
 /** From when it began to wait until it was placed, as its timeline says. */
 function checkWait(
   watch: Watch,
+  times: Times,
   id: string,
   run_epoch: number,
   after_ms: number,
   say: (what: string) => void,
 ): void {
   const events = watch.all<EventRow>(
-    `select at, event, code, details, from_state, to_state from workload_events
+    `select number, event, code, details, from_state, to_state from workload_events
      where workload_id = ?1 and kind = 'state' order by number`,
     id,
   );
@@ -137,6 +167,6 @@ function checkWait(
   const gave_up = before.slice(earlier + 1).some(({ code }) => code === 'returning_to_asked');
   // One that follows a run that nobody has heard of goes on as what that one was (ADR-0063).
   if (begun === undefined || gave_up || begun.code === 'replica_unheard') return;
-  const waited = place.at - begun.at;
-  if (waited < after_ms) say(`it fell back after ${waited} ms, not ${after_ms}`);
+  const waited = between(times, begun.number, place.number);
+  if (waited !== null && waited < after_ms) say(`it fell back after ${waited} ms, not ${after_ms}`);
 }

@@ -50,8 +50,10 @@ function happen(context: Context, fault: Fault): void {
   else if (fault.does === 'step-at-rest') stepAtRest(context, fault.by_ms);
   else if (fault.does === 'writes') {
     deployment.database.fail(fault.code, fault.happens, fault.count);
-  } else if (fault.does === 'backup') backUp(context.story, deployment);
-  else if (fault.does === 'restore') restoreStore(context, fault);
+  } else if (fault.does === 'backup') {
+    if (fault.of_placing) backUpPlacing(context, placing_looks);
+    else backUp(context.story, deployment);
+  } else if (fault.does === 'restore') restoreStore(context, fault);
   else {
     const machine = machineOf(context, fault.machine);
     if (machine !== null) happenTo(context, machine, fault);
@@ -155,6 +157,18 @@ function stepAtRest(context: Context, by_ms: number): void {
   );
   if (resting === undefined) context.later(500, () => stepAtRest(context, by_ms));
   else step(context, 'control plane', by_ms);
+}
+
+const placing_looks = 500;
+
+/** Looks fifty times a second, for a while, for a run that no machine told of yet. */
+function backUpPlacing(context: Context, looks_left: number): void {
+  const { story, deployment } = context;
+  const unproven = deployment.database.watch.get(
+    'select workload_id from runs where ended_at is null and proven_at is null',
+  );
+  if (unproven !== undefined) backUp(story, deployment);
+  else if (looks_left > 0) context.later(20, () => backUpPlacing(context, looks_left - 1));
 }
 
 /** Asked to end, as an upgrade does it. */

@@ -42,7 +42,8 @@ export type Fault =
   /** The agent starts without its driver, and for so long cannot tell what runs. */
   | { does: 'blind'; machine: number; for_ms: number }
   | { does: 'old-journal'; machine: number; down_ms: number }
-  | { does: 'backup' }
+  /** `of_placing`: it waits for the moment between a placement and the first word of it. */
+  | { does: 'backup'; of_placing?: boolean }
   | { does: 'restore'; down_ms: number; zombie_ms: number }
   | { does: 'share'; machine: number; sharing: Sharing; tenant: number }
   | { does: 'offer'; machine: number; memory_gib: number }
@@ -118,11 +119,11 @@ function restartsOf(seed: number, items: readonly Item[]): Item[] {
 function restoresOf(seed: number, items: readonly Item[]): Item[] {
   const chance = createChance(seed, 'restores');
   const launches = items.filter(({ does }) => does === 'launch');
-  if (launches.length === 0 || !chance.is(0.15)) return [];
-  const at = chance.pick(launches).at + chance.between(15, 90);
+  if (launches.length === 0 || !chance.is(0.25)) return [];
+  const { at } = chance.pick(launches);
   const later = at + chance.between(minute_ms, 40 * minute_ms);
   const restore = { at: later, does: 'restore' as const, down_ms: 1000, zombie_ms: 0 };
-  return [{ at, does: 'backup' }, restore];
+  return [{ at, does: 'backup', of_placing: true }, restore];
 }
 
 /** Back-off is short: a clock that is set at any time would hardly ever meet one. */
