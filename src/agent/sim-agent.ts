@@ -18,6 +18,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { Random } from '../lib/random.ts';
 import { type Agent, createAgent, type Transport } from './agent.ts';
+import type { GuardParts } from './guard/guard.ts';
 import { openJournal } from './journal.ts';
 import { patience } from './run-watch.ts';
 import { createSimWork } from './sim-work.ts';
@@ -27,6 +28,8 @@ export type SimAgentOptions = {
   machine_id: string;
   folder: string;
   transport: Transport;
+  /** What protects its owner; without it nothing is held back there. */
+  guard?: GuardParts;
   clock: Clock;
   random: Random;
   log: Log;
@@ -59,6 +62,7 @@ export function startSimAgent(options: SimAgentOptions): SimAgent {
     works: { endpoint: work, notebook: work, instance: work },
     journal: openJournal(join(folder, 'journal'), log),
     inventory: async () => inventoryOf(machine),
+    ...(options.guard === undefined ? {} : { guard: options.guard }),
     samples: 'with_reports',
     boot_id: 'sim-boot',
     ...{ clock, random, log },

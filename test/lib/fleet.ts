@@ -9,6 +9,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Transport } from '../../src/agent/agent.ts';
+import type { GuardParts } from '../../src/agent/guard/guard.ts';
 import { createRunBackend } from '../../src/agent/run-backend.ts';
 import { type SimAgent, startSimAgent } from '../../src/agent/sim-agent.ts';
 import type { Role } from '../../src/contract/auth.ts';
@@ -61,7 +62,7 @@ const until_ms = 2 * 3_600_000;
 export async function createFleet(
   texts: readonly SimMachineText[],
   /** `whole`: use, reclaims and fair share are as in the program, too. */
-  options: { whole?: boolean; dev?: boolean } = {},
+  options: { whole?: boolean; dev?: boolean; guard?: (name: string) => GuardParts } = {},
 ): Promise<Fleet> {
   const folder = mkdtempSync(join(tmpdir(), 'einsora-fleet-'));
   const machines = new Map<string, FleetMachine>();
@@ -87,7 +88,7 @@ export async function createFleet(
     options.whole ? createFairUses({ ...rig.apiDeps, log: rig.log }) : undefined,
   );
   for (const one of placed) {
-    const machine = startMachine(rig, one);
+    const machine = startMachine(rig, one, options.guard?.(one.machine.name));
     machines.set(one.machine.name, machine);
     byId.set(one.machine_id, machine);
   }
@@ -167,7 +168,11 @@ function waitingOf(
   };
 }
 
-function startMachine(rig: Rig, { machine, machine_id, folder }: PlacedSim): FleetMachine {
+function startMachine(
+  rig: Rig,
+  { machine, machine_id, folder }: PlacedSim,
+  guard?: GuardParts,
+): FleetMachine {
   const { clock, random, log } = rig;
   let link = new AbortController();
   const over = async <Reply>(question: (end: AbortSignal) => Promise<Reply>): Promise<Reply> => {
@@ -182,7 +187,8 @@ function startMachine(rig: Rig, { machine, machine_id, folder }: PlacedSim): Fle
     sync: (report, signal) =>
       over((end) => rig.sync.sync(machine_id, report, AbortSignal.any([signal, end]))),
   };
-  const start = () => startSimAgent({ machine, machine_id, folder, transport, clock, random, log });
+  const parts = { machine, machine_id, folder, transport, clock, random, log };
+  const start = () => startSimAgent({ ...parts, ...(guard === undefined ? {} : { guard }) });
   const first = start();
   const one: FleetMachine = {
     ...first,

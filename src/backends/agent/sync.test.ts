@@ -384,3 +384,15 @@ given('what a guard says wakes admission, is shown, and writes nothing', async (
   assert.equal(rig.woken.controller, before + 2);
   assert.equal(written.length, writes);
 });
+
+given('what nobody told of is answered once, and then a poll is held again', async (all) => {
+  const { rig, greeted } = all;
+  const first = report(greeted, 1);
+  await rig.sync.sync(rig.ids.machine_id, first, never);
+  await place(rig);
+  await rig.sync.sync(rig.ids.machine_id, report(greeted, 2), never);
+  const { poll, done } = await hold(all, 3);
+  assert.equal(poll.reply, null, 'it is held');
+  rig.sync.close();
+  await done;
+});

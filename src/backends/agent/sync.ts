@@ -348,6 +348,8 @@ async function answer(
   }
   const found = await store.read(desiredOfMachine, { machine_id });
   if (found === undefined) return { outcome: 'hello_again' };
+  // Somebody wrote without telling: else the next poll would be answered at once, for ever.
+  if (found.generation !== generation) generations.change();
   const owned = desiredRuns(found.rows, dev).map((run, index) => ({
     run,
     tenant_id: found.rows[index]?.tenant_id ?? '',
