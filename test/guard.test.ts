@@ -96,7 +96,7 @@ test('on battery a guest stands still, is told why, waits with new ones, and goe
     assert.equal((await fleet.show('bob', lab.id)).restarts, 0);
   }));
 
-test('the button has guests parked as preempted after their grace, and back once it is released', () =>
+test('the button has guests parked as preempted after their grace, and back after it', () =>
   guarded(async (fleet, set) => {
     const own = await running(fleet, 'ada', { ...endpoint, name: 'own' });
     const lab = await running(fleet, 'bob', { ...notebook, name: 'lab' });
