@@ -3,9 +3,9 @@
  */
 import { createPresence } from '../src/backends/agent/presence.ts';
 import type { Inventory } from '../src/contract/machines.ts';
+import { createCatalogs } from '../src/controlplane/catalogs.ts';
 import { type Controller, createController } from '../src/controlplane/controller.ts';
 import { createMachineViews } from '../src/controlplane/machine-views.ts';
-import { createCatalogs } from '../src/controlplane/catalogs.ts';
 import { createQueueView } from '../src/controlplane/queue-view.ts';
 import { classes } from '../src/core/catalog.ts';
 import { makeId } from '../src/core/ids.ts';
