@@ -167,7 +167,8 @@ function printEntry(context: Context, sort: EntrySort, entry: Entry, options: Js
   const by =
     entry.changed_at === null
       ? null
-      : `${formatAgo(now - entry.changed_at)} by ${entry.changed_by}`;
+      : formatAgo(now - entry.changed_at) +
+        (entry.changed_by === null ? '' : ` by ${entry.changed_by}`);
   const own = sort === 'class' ? classPairs(entry as GpuClass) : imagePairs(entry as CatalogImage);
   const pairs = [['name', entry.name], ['origin', entry.origin], ['changed', by], ...own];
   for (const line of pairLines(pairs as [string, string | null][])) printData(context, line);

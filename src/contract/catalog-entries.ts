@@ -46,6 +46,7 @@ const changeFields = {
   name,
   origin: originSchema,
   changed_at: z.number().nullable(),
+  /** Null for who is no operator. */
   changed_by: z.string().nullable(),
 };
 

@@ -186,6 +186,8 @@ async function openThings({ store }: Rig) {
   const target: Target = (name, pick, who) => {
     if (pick?.text != null) return pick.text;
     if (name === 'secret') return secret_names[(pick?.pick ?? 0) % secret_names.length] ?? '';
+    if (name === 'gpu_class') return 'cpu-4c-16g';
+    if (name === 'image') return 'python';
     const all = things.get(name) ?? [];
     const own = all.filter(({ tenant_id }) => tenant_id === who?.tenant);
     const from = pick?.own === true ? own : all;

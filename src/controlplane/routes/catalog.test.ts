@@ -4,7 +4,15 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ask, createRig, gib, inventoryOf, type Rig, select } from '../../../test/lib/rig.ts';
+import {
+  addUser,
+  ask,
+  createRig,
+  gib,
+  inventoryOf,
+  type Rig,
+  select,
+} from '../../../test/lib/rig.ts';
 import type { Inventory } from '../../contract/machines.ts';
 
 const greet = ({ sync, ids }: Rig, inventory: Inventory) =>
@@ -43,6 +51,18 @@ test('a class that an operator adds is asked for by its name and recorded as don
       "select target from activity where route = 'setClass'",
     );
     assert.equal(row?.target, 'class:tiny');
+  }));
+
+test('who changed the catalog is told to operators alone', () =>
+  withRig(async (rig) => {
+    await put(rig, '/v1/classes/tiny', small);
+    const { tenant_id } = rig.ids;
+    const member = { tenant_id, name: 'bob', role: 'member' } as const;
+    const { token } = await addUser(rig.store, rig.random, member);
+    const shown = await ask(rig, 'GET', '/v1/classes/tiny', { token });
+    assert.equal(shown.body.changed_by, null);
+    assert.doesNotMatch((await ask(rig, 'GET', '/v1/classes', { token })).text, /"op"/);
+    assert.equal((await ask(rig, 'GET', '/v1/classes/tiny')).body.changed_by, 'op');
   }));
 
 test('a class that is retired is asked for no more, and comes back by a reset', () =>

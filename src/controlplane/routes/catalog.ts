@@ -2,6 +2,7 @@
  * The catalog as data: listing, showing, setting, retiring and resetting its classes and images.
  */
 import type { Context } from 'hono';
+import { hasRole } from '../../contract/auth.ts';
 import {
   type CatalogImage,
   type ClassWrite,
@@ -14,7 +15,7 @@ import { routes } from '../../contract/routes.ts';
 import { builtin_catalog, type ClassEntry, findClass } from '../../core/catalog.ts';
 import { classProblem, imageEntry, imageProblem } from '../../core/catalog-rules.ts';
 import { findImage, type ImageEntry } from '../../core/images.ts';
-import { type EntryRow, type EntrySort, listCatalogEntries } from '../../store/catalog.ts';
+import { type EntrySort, listCatalogEntries } from '../../store/catalog.ts';
 import { listRegions } from '../../store/regions.ts';
 import { actionOf } from '../action.ts';
 import type { Api, ApiEnv } from '../api.ts';
@@ -26,53 +27,53 @@ export function catalogRoutes(app: Api, deps: ApiDeps): void {
 }
 
 function classRoutes(app: Api, deps: ApiDeps): void {
-  app.openapi(routes.listClasses, async (c) => c.json({ items: await listClasses(deps) }, 200));
+  app.openapi(routes.listClasses, async (c) => c.json({ items: await listClasses(deps, c) }, 200));
   app.openapi(routes.showClass, async (c) => {
     const { gpu_class } = c.req.valid('param');
-    return c.json(oneOf(await listClasses(deps), 'class', gpu_class), 200);
+    return c.json(oneOf(await listClasses(deps, c), 'class', gpu_class), 200);
   });
   app.openapi(routes.setClass, async (c) => {
     const { gpu_class: name } = c.req.valid('param');
     const entry = classOf(name, c.req.valid('json'));
     await checkRegions(deps, entry);
     await write(deps, c, 'class', name, JSON.stringify(entry));
-    return c.json(oneOf(await listClasses(deps), 'class', name), 200);
+    return c.json(oneOf(await listClasses(deps, c), 'class', name), 200);
   });
   app.openapi(routes.removeClass, async (c) => {
     const { gpu_class: name } = c.req.valid('param');
-    const before = oneOf(await listClasses(deps), 'class', name);
+    const before = oneOf(await listClasses(deps, c), 'class', name);
     await remove(deps, c, 'class', name);
     return c.json({ ...before, origin: 'retired' as const }, 200);
   });
   app.openapi(routes.resetClass, async (c) => {
     const { gpu_class: name } = c.req.valid('param');
     await reset(deps, c, 'class', name);
-    return c.json(oneOf(await listClasses(deps), 'class', name), 200);
+    return c.json(oneOf(await listClasses(deps, c), 'class', name), 200);
   });
 }
 
 function imageRoutes(app: Api, deps: ApiDeps): void {
-  app.openapi(routes.listImages, async (c) => c.json({ items: await listImages(deps) }, 200));
+  app.openapi(routes.listImages, async (c) => c.json({ items: await listImages(deps, c) }, 200));
   app.openapi(routes.showImage, async (c) => {
     const { image } = c.req.valid('param');
-    return c.json(oneOf(await listImages(deps), 'image', image), 200);
+    return c.json(oneOf(await listImages(deps, c), 'image', image), 200);
   });
   app.openapi(routes.setImage, async (c) => {
     const { image: name } = c.req.valid('param');
     const entry = imageOf(name, c.req.valid('json'));
     await write(deps, c, 'image', name, JSON.stringify(entry));
-    return c.json(oneOf(await listImages(deps), 'image', name), 200);
+    return c.json(oneOf(await listImages(deps, c), 'image', name), 200);
   });
   app.openapi(routes.removeImage, async (c) => {
     const { image: name } = c.req.valid('param');
-    const before = oneOf(await listImages(deps), 'image', name);
+    const before = oneOf(await listImages(deps, c), 'image', name);
     await remove(deps, c, 'image', name);
     return c.json({ ...before, origin: 'retired' as const }, 200);
   });
   app.openapi(routes.resetImage, async (c) => {
     const { image: name } = c.req.valid('param');
     await reset(deps, c, 'image', name);
-    return c.json(oneOf(await listImages(deps), 'image', name), 200);
+    return c.json(oneOf(await listImages(deps, c), 'image', name), 200);
   });
 }
 
@@ -181,8 +182,8 @@ async function checkRegions(deps: ApiDeps, { regions = null }: ClassEntry): Prom
   throw new EinsoraError('unknown_region', { region: unknown, known: known.join(', ') || 'none' });
 }
 
-async function listClasses(deps: ApiDeps): Promise<GpuClass[]> {
-  const rows = await rowsOf(deps, 'class');
+async function listClasses(deps: ApiDeps, c: Context<ApiEnv>): Promise<GpuClass[]> {
+  const rows = await rowsOf(deps, c, 'class');
   const all = merge(builtin_catalog.classes, rows);
   return all.map(({ entry, change }) => ({ ...entry, ...regionsOf(entry), ...change }));
 }
@@ -191,8 +192,8 @@ function regionsOf({ regions = null }: ClassEntry): { regions: string[] | null }
   return { regions: regions === null ? null : [...regions] };
 }
 
-async function listImages(deps: ApiDeps): Promise<CatalogImage[]> {
-  const rows = await rowsOf(deps, 'image');
+async function listImages(deps: ApiDeps, c: Context<ApiEnv>): Promise<CatalogImage[]> {
+  const rows = await rowsOf(deps, c, 'image');
   return merge(builtin_catalog.images.entries, rows).map(({ entry, change }) => ({
     ...{ name: entry.name, ...change, title: entry.title, kinds: [...entry.kinds] },
     runtimes: entry.runtimes.map(({ accelerator, form, reference, command, uid, gid }) => ({
@@ -201,16 +202,28 @@ async function listImages(deps: ApiDeps): Promise<CatalogImage[]> {
   }));
 }
 
-async function rowsOf(deps: ApiDeps, sort: EntrySort): Promise<EntryRow[]> {
-  return (await deps.store.read(listCatalogEntries, {})).filter((row) => row.sort === sort);
+/** Who changed an entry is of the operators' tenant, and told to operators alone. */
+async function rowsOf(deps: ApiDeps, c: Context<ApiEnv>, sort: EntrySort): Promise<ShownRow[]> {
+  const is_operator = hasRole(c.get('principal').role, 'operator');
+  const rows = await deps.store.read(listCatalogEntries, {});
+  return rows
+    .filter((row) => row.sort === sort)
+    .map(({ name, entry, changed_at, changed_by }) => ({
+      ...{ name, entry, changed_at },
+      changed_by: is_operator ? changed_by : null,
+    }));
 }
 
+type ShownRow = { name: string; entry: string | null; changed_at: number } & Pick<
+  GpuClass,
+  'changed_by'
+>;
 type Change = Pick<GpuClass, 'origin' | 'changed_at' | 'changed_by'>;
 
 /** What comes with Einsora, as it is now, then what operators added. */
 function merge<Entry extends { name: string }>(
   builtin: readonly Entry[],
-  rows: readonly EntryRow[],
+  rows: readonly ShownRow[],
 ): { entry: Entry; change: Change }[] {
   const byName = new Map(rows.map((row) => [row.name, row]));
   const kept = builtin.map((entry) => {
@@ -230,7 +243,7 @@ function merge<Entry extends { name: string }>(
   });
   return [...kept, ...added];
 
-  function entryOf({ entry }: EntryRow): Entry | null {
+  function entryOf({ entry }: ShownRow): Entry | null {
     return entry === null ? null : (JSON.parse(entry) as Entry);
   }
 }
