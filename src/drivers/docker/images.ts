@@ -136,6 +136,15 @@ async function pullWithRetries(
   }
 }
 
+/** What engines and registries say of an image that is not there, or not for everybody. */
+const is_missing = new RegExp(
+  [
+    ...['not found', 'manifest unknown', 'does not exist'],
+    ...['access denied', 'denied:', 'unauthorized', 'basic auth credentials'],
+  ].join('|'),
+  'i',
+);
+
 /** What another try would not change. */
 function hopeless(reference: string, error: unknown): DriverError | null {
   const message = describeError(error);
@@ -145,12 +154,7 @@ function hopeless(reference: string, error: unknown): DriverError | null {
   if (/no matching manifest|does not match the specified platform/i.test(message)) {
     return refused(reference, error);
   }
-  const is_missing =
-    isStatus(error, 404) ||
-    /not found|manifest unknown|does not exist|access denied|denied:|unauthorized|basic auth credentials/i.test(
-      message,
-    );
-  if (is_missing) {
+  if (isStatus(error, 404) || is_missing.test(message)) {
     const registry = registryOf(reference);
     const details = { image: reference, registry, secret: registrySecret(registry) };
     return driverError('image_not_found', details, error);
