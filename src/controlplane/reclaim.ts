@@ -7,7 +7,7 @@
  * costs no write; a look that fails is left to the next one.
  */
 import type { GuardReport } from '../contract/guard.ts';
-import { guardOf, nextIn_ms } from '../core/reclaim.ts';
+import { guardOf, nextIn_ms, type ReclaimInstant } from '../core/reclaim.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import { createSignal } from '../lib/signal.ts';
@@ -37,7 +37,7 @@ export type ReclaimDeps = {
 
 const page_rows = 200;
 /** While a machine is wanted back, and while none is: another control plane may have been asked. */
-const busy_look_ms = 5000;
+const busy_look_ms = 15_000;
 const idle_look_ms = 30_000;
 const recheck_ms = 5 * 60_000;
 /** Between two looks, whatever is due: nobody minds that much, and nothing can spin. */
@@ -105,17 +105,18 @@ export function startReclaims(deps: ReclaimDeps): Reclaims {
 /** Does what is due, and returns for how long nothing more is. */
 async function look(deps: ReclaimDeps): Promise<number> {
   const { store, clock } = deps;
-  const steady = await store.read(readSteady, { now: clock.now(), mono: clock.monotonic() });
   let rest_ms = idle_look_ms;
   let changed = 0;
   for (let after = ''; ; ) {
     const rows = await store.read(listReclaims, { after, limit: page_rows });
-    for (const { id, reclaim } of rows) {
+    const instant = rows.length === 0 ? null : await instantOf(deps);
+    for (const { id, reclaim, concerned } of rows) {
       const state = parseReclaim(reclaim);
-      if (state === null) continue;
-      const left_ms = nextIn_ms(state, { now: clock.now(), steady });
+      if (state === null || instant === null) continue;
+      const left_ms = nextIn_ms(state, instant);
       rest_ms = Math.min(rest_ms, busy_look_ms, Math.max(least_rest_ms, left_ms ?? busy_look_ms));
-      if (left_ms !== 0 && state.phase !== 'held') continue;
+      // What turned up there although it is held is stopped as well.
+      if (left_ms !== 0 && (state.phase !== 'held' || concerned === 0)) continue;
       const done = await store.transact('advanceReclaim', { ...causeOf(clock), machine_id: id });
       changed += done.changed;
     }
@@ -126,6 +127,11 @@ async function look(deps: ReclaimDeps): Promise<number> {
   const resumed = await resume(deps);
   if (changed + resumed > 0) deps.changed();
   return changed > 0 ? least_rest_ms : rest_ms;
+}
+
+async function instantOf({ store, clock }: ReclaimDeps): Promise<ReclaimInstant> {
+  const now = clock.now();
+  return { now, steady: await store.read(readSteady, { now, mono: clock.monotonic() }) };
 }
 
 /** What was stopped for a machine that is free by now goes on, also where its quota was in the way. */

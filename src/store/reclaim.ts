@@ -122,12 +122,22 @@ export async function advanceReclaim(
   return { changed: await carryOut(sql, machine, advanced, at, args) };
 }
 
-export type ReclaimedRow = Row & { id: string; reclaim: string };
+export type ReclaimedRow = Row & {
+  id: string;
+  reclaim: string;
+  /** Runs there of those who get nothing new on it. */
+  concerned: number;
+};
 
 /** A page of machines that somebody wants back, now or later. */
 export const listReclaims: Query<{ after: string; limit: number }, ReclaimedRow[]> = (sql, args) =>
   sql.all<ReclaimedRow>(
-    `select id, reclaim from machines where reclaim <> '' and id > $1 order by id limit $2`,
+    `select m.id, m.reclaim,
+       (select cast(count(*) as bigint) from runs r join workloads w on w.id = r.workload_id
+        where r.machine_id = m.id and r.removed_at is null and r.ended_at is null
+          and r.wanted = 'run' and w.state in ('provisioning', 'running')
+          and (w.tenant_id <> m.tenant_id or m.reclaim_bars = 'all')) as concerned
+     from machines m where m.reclaim <> '' and m.id > $1 order by m.id limit $2`,
     [args.after, args.limit],
   );
 

@@ -148,7 +148,7 @@ async function move(rig: Rig, { id }: Notebook, state: string, run_epoch?: numbe
   const write = (text: string, params: (string | number)[]) =>
     rig.store.transact('write', { text, params });
   if (run_epoch !== undefined) {
-    await write('update runs set ended_at = 1 where workload_id = $1', [id]);
+    await write('update runs set ended_at = 1, superseded_at = 1 where workload_id = $1', [id]);
     await insertRun(rig, id, run_epoch);
     await write('update workloads set run_epoch = $2 where id = $1', [id, run_epoch]);
   }

@@ -29,6 +29,8 @@ export type Deployment = {
   down_ms: number;
   /** The one before a restore, where it still runs. */
   zombie: ControlPlane | null;
+  /** The store from before the last restore. */
+  old: Database | null;
   backup: { copy: Uint8Array; at: number } | null;
   /** Its data folder is being replaced: it does not come up meanwhile. */
   is_restoring: boolean;
@@ -78,7 +80,14 @@ export function createDeployment(story: Story, count: number): Deployment {
   const deployment: Deployment = {
     ...{ host, database, machines, client, operator, user_link, invariants, truths },
     order: createOrder(story),
-    ...{ controlPlane: null, process: null, zombie: null, backup: null, is_restoring: false },
+    ...{
+      controlPlane: null,
+      process: null,
+      zombie: null,
+      old: null,
+      backup: null,
+      is_restoring: false,
+    },
     ...{ down_ms: 1000, store_epoch: 1, restored: 'nothing' },
     bringUpControlPlane: () => bringUpControlPlane(story, deployment),
     bringUpAgent: (machine) => bringUpAgent(story, deployment, machine),

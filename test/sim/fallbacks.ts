@@ -59,7 +59,13 @@ type RunRow = {
   memory_bytes: number;
   gpus: number;
 };
-type EventRow = { number: number; event: string; code: string | null; details: string } & {
+type EventRow = {
+  number: number;
+  at: number;
+  event: string;
+  code: string | null;
+  details: string;
+} & {
   from_state: string | null;
   to_state: string;
 };
@@ -119,24 +125,30 @@ function timesOf(story: Story, watch: Watch, id: string): Times {
   return times;
 }
 
-/** Null where one of them was there before anybody looked. */
-function between(times: Times, from: number, to: number): number | null {
-  const [begun = null, ended = null] = [times.get(from), times.get(to)];
-  return begun === null || ended === null ? null : ended - begun;
+type Moment = { number: number; at: number };
+
+/**
+ * By the wall clock, which may be set ahead meanwhile, or in virtual time; null where one of them
+ * was there before anybody looked.
+ */
+function between(times: Times, from: Moment, to: Moment): number | null {
+  const [begun = null, ended = null] = [times.get(from.number), times.get(to.number)];
+  return begun === null || ended === null ? null : Math.max(to.at - from.at, ended - begun);
 }
 
 /** The least between a placement by a fallback and going back from it. */
 const return_after_ms = 30 * minute_ms;
 
 function checkReturn(watch: Watch, times: Times, id: string, say: (what: string) => void): void {
-  const last = watch.get<{ number: number; placed: number }>(
-    `select e.number, max(p.number) as placed from workload_events e join workload_events p
+  const last = watch.get<Moment & { placed: number; placed_at: number }>(
+    `select e.number, e.at, max(p.number) as placed, max(p.at) as placed_at from workload_events e join workload_events p
        on p.workload_id = e.workload_id and p.event = 'place' and p.number < e.number
      where e.workload_id = ?1 and e.event = 'stop' and e.code = 'returning_to_asked'
      group by e.number order by e.number desc limit 1`,
     id,
   );
-  const passed_ms = last === undefined ? null : between(times, last.placed, last.number);
+  if (last === undefined) return;
+  const passed_ms = between(times, { number: last.placed, at: last.placed_at }, last);
   if (passed_ms === null || passed_ms >= return_after_ms) return;
   say(`it went back ${passed_ms} ms after it was placed`);
 }
@@ -151,7 +163,7 @@ function checkWait(
   say: (what: string) => void,
 ): void {
   const events = watch.all<EventRow>(
-    `select number, event, code, details, from_state, to_state from workload_events
+    `select number, at, event, code, details, from_state, to_state from workload_events
      where workload_id = ?1 and kind = 'state' order by number`,
     id,
   );
@@ -162,11 +174,18 @@ function checkWait(
   // A replica beside others is placed as they are, without an event of the workload.
   if (place === undefined) return;
   const before = events.slice(0, last);
-  const begun = before.findLast(({ from_state, to_state }) => from_state !== to_state);
+  // From its launch, its start or the end of its last run, whether it was told to queue or not.
+  const begun = before.findLast(
+    ({ from_state, to_state }) => !isWaiting(from_state) && isWaiting(to_state),
+  );
   const earlier = before.findLastIndex(({ event }) => event === 'place');
   const gave_up = before.slice(earlier + 1).some(({ code }) => code === 'returning_to_asked');
   // One that follows a run that nobody has heard of goes on as what that one was (ADR-0063).
   if (begun === undefined || gave_up || begun.code === 'replica_unheard') return;
-  const waited = between(times, begun.number, place.number);
+  const waited = between(times, begun, place);
   if (waited !== null && waited < after_ms) say(`it fell back after ${waited} ms, not ${after_ms}`);
+}
+
+function isWaiting(state: string | null): boolean {
+  return state === 'pending' || state === 'queued';
 }

@@ -26,6 +26,7 @@ export function restore(
   deployment.is_restoring = true;
   deployment.process?.kill('its data folder is replaced');
   deployment.database = database;
+  deployment.old = old;
   deployment.backup = null;
   deployment.store_epoch += 1;
   invariants.reset(database.watch);

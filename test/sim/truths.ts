@@ -5,6 +5,7 @@
 import { runName } from '../../src/core/run.ts';
 import { mayRun, type Sharing, trustLevel } from '../../src/core/trust.ts';
 import { machine_memory_bytes } from './amounts.ts';
+import type { Database } from './database.ts';
 import type { Deployment } from './deployment.ts';
 import type { Truth } from './invariants.ts';
 import type { Machine } from './machine.ts';
@@ -79,14 +80,21 @@ function started(context: Context, machine: Machine, process: Process): void {
   checkGpus(context, machine, process);
 }
 
-/** Its machine was silent for long, and another run has taken its place (ADR-0063). */
+/**
+ * Its machine was silent for long, and another run has taken its place (ADR-0063): in this store,
+ * or in the one from before a restore, which may still be served.
+ */
 function isFollowed({ there }: Context, { run }: Process): boolean {
-  const row = there().database.watch.get<{ superseded_at: number | null }>(
-    `select superseded_at from runs
-     where workload_id = ?1 and replica = ?2 and run_epoch = ?3 and ended_at is null`,
-    ...[run.workload_id, run.replica, run.run_epoch],
-  );
-  return row !== undefined && row.superseded_at !== null;
+  const { database, old } = there();
+  const isIn = ({ watch }: Database) => {
+    const row = watch.get<{ superseded_at: number | null }>(
+      `select superseded_at from runs
+       where workload_id = ?1 and replica = ?2 and run_epoch = ?3 and ended_at is null`,
+      ...[run.workload_id, run.replica, run.run_epoch],
+    );
+    return row !== undefined && row.superseded_at !== null;
+  };
+  return isIn(database) || (old !== null && isIn(old));
 }
 
 /** What lives on a machine is never more than it has, whatever the store believes. */
