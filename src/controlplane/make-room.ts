@@ -108,8 +108,7 @@ export async function makeRoomFor(
   if (state !== 'pending' && state !== 'queued') {
     throw new EinsoraError('not_waiting', { name, state });
   }
-  const chosen = await offerRoom(deps, askedBy(row), row.creator_id, asker);
-  if (chosen === null) return [];
+  const chosen = (await offerRoom(deps, askedBy(row), row.creator_id, asker)) ?? [];
   const before = chosen.map((one) => lastUse.uses(one.workload_id));
   const done = await store.transact('makeRoom', {
     ...{ tenant_id, workload, creator_id: creatorOf(asker), stop: chosen.map(toStop) },

@@ -68,8 +68,10 @@ export function createWaker({ store, clock, log, woken }: WakerDeps): Waker {
       waking.set(workload_id, begun);
       return begun.finally(() => waking.delete(workload_id));
     },
-    isWaking: (workload_id) => looking.has(workload_id),
+    // Others see that it was woken before we hear of it.
+    isWaking: (workload_id) => waking.has(workload_id) || looking.has(workload_id),
     async settled(workload_id, signal) {
+      await waking.get(workload_id)?.catch(() => {});
       const look = looking.get(workload_id);
       if (look === undefined || held >= limits.wakes_held) return;
       held += 1;

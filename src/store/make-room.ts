@@ -74,7 +74,9 @@ export async function makeRoom(sql: Sql, args: MakeRoomArgs): Promise<MakeRoomRe
   const stopped = idlers.map(({ row: { id, name } }) => ({ id, name }));
   const parked = stopped.map(({ name }) => name).join(', ');
   const who = args.actor.replace(/^user:/, '');
-  const noted = await noteWorkload(sql, row, { code: 'room_made', details: { who, parked } }, args);
+  const note = { code: 'room_made', details: { who, parked } } as const;
+  // Where nothing would do, the timeline has nothing to tell.
+  const noted = stopped.length === 0 ? row : await noteWorkload(sql, row, note, args);
   await recordAction(sql, args.action, {
     target: `workload:${row.id}`,
     details: { name: row.name, parked },

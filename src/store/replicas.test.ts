@@ -60,6 +60,29 @@ onEveryStore('replicas', (_, kind) => {
     },
   );
 
+  inStore('why a replica waits is noted once, and of who waits alone', async (store) => {
+    const tale = await beginReplicas(store);
+    assert.equal(await tale.place(tale.desk), 'placed');
+    const [waiting] = await store.read(listWaitingReplicas, { now: tale.clock.now(), limit: 9 });
+    assert.ok(waiting);
+    const member = { workload_id: tale.id, replica: 1, revision: waiting.revision };
+    const say = (members: (typeof member)[]) =>
+      store.transact('queueReplicas', {
+        ...{ members, code: 'all_matching_busy', details: { machines: 2, counts: '2 busy' } },
+        ...{ now: tale.clock.now(), mono: tale.clock.monotonic() },
+        ...{ actor: 'controller', request_id: null },
+      });
+    const others = [
+      { ...member, replica: 0 },
+      { ...member, revision: member.revision + 9 },
+    ];
+    assert.deepEqual(await say([...others, member]), { queued: 1 });
+    assert.deepEqual(await say([member]), { queued: 0 }, 'it changed meanwhile');
+    const notes = (await tale.events()).filter(({ code }) => code === 'replica_waits');
+    assert.equal(notes.length, 1);
+    assert.match(String(notes[0]?.details), /"replica":1,"why":"Every machine/);
+  });
+
   inStore('one that crashes moves nothing while another answers', async (store) => {
     const tale = await beginReplicas(store);
     await bothReady(tale);

@@ -44,7 +44,7 @@ async function launchAndRead(program: Program) {
     /^Chosen:$/m,
     /^ {2}machine +\S+$/m,
     /^ {2}isolation +weak$/m,
-    /^ {2}host sees +everything: files, memory, prompts and answers/m,
+    /^ {2}host sees +everything: its files, memory, variables, prompts and answers/m,
     /^Not chosen:$/m,
     /^ {2}cpu-2c-4g +larger than needed$/m,
     ...['sandbox', 'engine', 'model', 'validate', 'start', 'load', 'answer'].map(
