@@ -141,7 +141,8 @@ const return_after_ms = 30 * minute_ms;
 
 function checkReturn(watch: Watch, times: Times, id: string, say: (what: string) => void): void {
   const last = watch.get<Moment & { placed: number; placed_at: number }>(
-    `select e.number, e.at, max(p.number) as placed, max(p.at) as placed_at from workload_events e join workload_events p
+    `select e.number, e.at, max(p.number) as placed, max(p.at) as placed_at
+     from workload_events e join workload_events p
        on p.workload_id = e.workload_id and p.event = 'place' and p.number < e.number
      where e.workload_id = ?1 and e.event = 'stop' and e.code = 'returning_to_asked'
      group by e.number order by e.number desc limit 1`,
