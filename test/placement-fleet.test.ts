@@ -54,7 +54,7 @@ test('a notebook comes back to its disk, and waits for that machine where it mus
       waits.reason?.message ?? '',
       new RegExp(`^Its disk is on ${home}, which has 0 CPU`),
     );
-    assert.match(waits.reason?.message ?? '', /a, b hold the rest\.$/);
+    assert.match(waits.reason?.message ?? '', /the rest is held by a, b\.$/);
     for (const other of others) await fleet.ask('acme', 'DELETE', `/v1/workloads/${other}`);
     assert.equal(whereOf(await fleet.untilState('acme', id, 'running')), home);
   }));

@@ -380,14 +380,16 @@ function isNews(row: Waits['row'], why: WaitReason): boolean {
   return row.state === 'pending' || row.code !== why.code;
 }
 
+const told_holders: ReadonlySet<string> = new Set(['machine_busy', 'home_busy', 'gpus_busy']);
+
 /** Who holds the one machine that a tenant knows of: by name where it is the tenant's own. */
 async function withHolders(
   { machines }: Context,
   { only, tenant_id }: Group,
   why: WaitReason,
 ): Promise<WaitReason> {
-  if (only === null || (why.code !== 'machine_busy' && why.code !== 'home_busy')) return why;
-  const names = await machines.holders(tenant_id, only.id);
+  if (only === null || !told_holders.has(why.code)) return why;
+  const names = await machines.holders(tenant_id, only.id, why.code === 'gpus_busy');
   const holders = names.slice(0, 3).join(', ') || 'others';
   return { ...why, details: { ...why.details, holders } };
 }

@@ -38,7 +38,7 @@ export type MachineViews = {
   forPlan(tenant_id: string): Promise<MachineView[]>;
   list(tenant_id: string): Promise<Machine[]>;
   /** Names of a tenant's workloads that hold something of a machine. */
-  holders(tenant_id: string, machine_id: string): Promise<string[]>;
+  holders(tenant_id: string, machine_id: string, of_gpus?: boolean): Promise<string[]>;
 };
 
 /** Few enough that reading a page, inventories and all, is one short slice. */
@@ -128,8 +128,8 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
         inventory: row.tenant_id === tenant_id ? inventory : null,
       }));
     },
-    holders: async (tenant_id, machine_id) =>
-      (await holdersBy(store, tenant_id)).get(machine_id) ?? [],
+    holders: async (tenant_id, machine_id, of_gpus) =>
+      (await holdersBy(store, tenant_id, of_gpus)).get(machine_id) ?? [],
   };
 }
 
@@ -142,9 +142,13 @@ async function withSlugs(store: EinsoraStore, all: Found[]): Promise<Found[]> {
   return all.map((one) => (named(one).length === 0 ? one : { ...one, slugs: byId }));
 }
 
-async function holdersBy(store: EinsoraStore, tenant_id: string): Promise<Map<string, string[]>> {
+async function holdersBy(
+  store: EinsoraStore,
+  tenant_id: string,
+  of_gpus = false,
+): Promise<Map<string, string[]>> {
   const byMachine = new Map<string, string[]>();
-  for (const { machine_id, name } of await store.read(listHolders, { tenant_id })) {
+  for (const { machine_id, name } of await store.read(listHolders, { tenant_id, of_gpus })) {
     const names = byMachine.get(machine_id);
     if (names === undefined) byMachine.set(machine_id, [name]);
     else names.push(name);

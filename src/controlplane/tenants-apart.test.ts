@@ -111,7 +111,7 @@ test('a shared machine that is busy is busy by others, not by name', () =>
     async (rig, eve, asked) => {
       const { text, state } = await eveSees(rig, eve, asked);
       assert.equal(state, 'queued');
-      assert.match(text, /their-desk has 0 CPU and 2 GiB free[^"]*; others hold the rest/);
+      assert.match(text, /their-desk has 0 CPU and 2 GiB free[^"]*; the rest is held by others/);
       assert.equal(text.includes('their-secret'), false);
     },
   ));
@@ -121,9 +121,9 @@ test('the owner is told who holds it, by name', () =>
     const launched = await ask(rig, 'POST', '/v1/workloads', { body: asked });
     await settle();
     const { text } = await ask(rig, 'GET', `/v1/workloads/${launched.body.id}`);
-    assert.match(text, /their-secret hold the rest/);
+    assert.match(text, /the rest is held by their-secret/);
     const plan = await ask(rig, 'POST', '/v1/plan', { body: asked });
-    assert.match(plan.text, /their-secret hold the rest/);
+    assert.match(plan.text, /the rest is held by their-secret/);
   }));
 
 test('where a machine that nobody may know of goes away, nothing changes for others', () =>

@@ -293,13 +293,13 @@ const saidFor: [string, Partial<MachineView>, Partial<WorkloadSpec>, string][] =
     'no room now',
     { held: { ...desk.offered }, holders: ['chat'] },
     {},
-    'desk has 0 CPU and 0 MiB free of the 1 CPU and 2 GiB asked for; chat hold the rest.',
+    'desk has 0 CPU and 0 MiB free, and 1 CPU and 2 GiB are asked for; the rest is held by chat.',
   ],
   [
     'no disk left',
     { held: { ...desk.held, disk_bytes: 100 * gib } },
     { disk_bytes: 10 ** 9 },
-    'desk has 4 CPU, 8 GiB and 0 B of disk free of the 1 CPU, 2 GiB and 1.0 GB of disk asked for; others hold the rest.',
+    'desk has 4 CPU, 8 GiB and 0 B of disk free, and 1 CPU, 2 GiB and 1.0 GB of disk are asked for; the rest is held by others.',
   ],
   [
     'room that is kept',

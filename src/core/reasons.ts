@@ -153,7 +153,8 @@ export const reasons = {
   },
   machine_busy: {
     status: 409,
-    sentence: '{machine} has {free} free of the {asked} asked for; {holders} hold the rest.',
+    sentence:
+      '{machine} has {free} free, and {asked} are asked for; the rest is held by {holders}.',
     fix: 'bin/einsora ls',
   },
   machine_offline: {

@@ -309,10 +309,13 @@ export const readInventories: Query<{ ids: string[] }, InventoryRow[]> = async (
 export type HolderRow = Row & { machine_id: string; name: string };
 
 /** What of a tenant holds something of which machine: pairs of machine and workload name. */
-export const listHolders: Query<{ tenant_id: string }, HolderRow[]> = (sql, args) =>
+export const listHolders: Query<{ tenant_id: string; of_gpus?: boolean }, HolderRow[]> = (
+  sql,
+  args,
+) =>
   sql.all(
     `select h.machine_id, w.name from holds h join workloads w on w.id = h.workload_id
-     where h.released_at is null and h.device = '' and w.tenant_id = $1
+     where h.released_at is null and h.device ${args.of_gpus ? '<>' : '='} '' and w.tenant_id = $1
      group by h.machine_id, w.id, w.name
      order by h.machine_id, min(h.created_at), w.name limit 5000`,
     [args.tenant_id],

@@ -64,7 +64,7 @@ test('who finds them all taken waits, is told why, and comes when one is proven 
     assert.equal(plan.chosen, null);
     assert.match(
       plan.machines_not_chosen[0]?.message ?? '',
-      /box has 0 free of its 1 GPUs that would do, 1 GPU asked for; first hold the rest/,
+      /box has 0 of 1 such GPUs free, and 1 GPU is asked for; the rest is held by first/,
     );
     const next = await fleet.launch('op', { ...onGpu, name: 'next' });
     const waiting = await fleet.untilState('op', next.id, 'queued');

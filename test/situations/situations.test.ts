@@ -21,6 +21,10 @@ for (const file of files) {
   });
 }
 
+test('there are twenty situations or more', () => {
+  assert.ok(files.length >= 20, `${files.length} situations`);
+});
+
 function told(line: string, expected: string[], actual: string[]): string {
   const lines = ['', `$ bin/einsora ${line}`, ...actual, '— and not —', ...expected];
   return lines.join('\n');

@@ -54,7 +54,7 @@ export const placementReasons = {
 
   // Of the machine that keeps its disk
   home_busy: waits(
-    'Its disk is on {machine}, which has {free} free of the {asked} asked for; {holders} hold the rest.',
+    'Its disk is on {machine}, which has {free} free, and {asked} are asked for; the rest is held by {holders}.',
     'bin/einsora ls',
   ),
   home_offline: waits(
