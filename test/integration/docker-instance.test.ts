@@ -12,6 +12,7 @@ import { debianImage } from '../lib/docker-catalog.ts';
 import { dockerCommand } from '../lib/docker-harness.ts';
 import { docker_socket, needs } from '../lib/parts.ts';
 import { cleanUp, mainFile, type Program, startProgram, temporaryFolder } from '../lib/program.ts';
+import { openTerminal } from '../lib/terminal-page.ts';
 
 const real = { ...needs('docker', 'debootstrap', 'nft'), timeout: 600_000 };
 const env = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/' };
@@ -64,6 +65,41 @@ test(
     }
   },
 );
+
+test('the terminal of an instance in a browser: typed into, ten megabytes, cut by a stop', {
+  ...needs('docker', 'debootstrap', 'nft', 'chromium'),
+  timeout: 600_000,
+}, async () => {
+  const image = await debianImage(createEngine(docker_socket, systemClock));
+  const data_dir = temporaryFolder();
+  const program = await startProgram({ data_dir });
+  let id = '';
+  try {
+    const launched = await program.cli(['launch', 'instance', '--name', 'box', '--image', image]);
+    assert.equal(launched.code, 0, launched.stdout + launched.stderr);
+    ({ id } = await show(program));
+    const { browser, page, shows } = await openTerminal(program, id);
+    try {
+      await page.locator('.xterm-helper-textarea').waitFor({ timeout: 20_000 });
+      await shows(/[$#]/);
+      await page.keyboard.type('cat /etc/debian_version; pwd; echo it-$((40+2))\n');
+      await shows(/12\.\d+.*\/workspace.*it-42/s);
+      await page.keyboard.type('clear; yes flooding | head -c 10000000; echo flood-$((6*7))\n');
+      await shows(/flood-42/);
+      const stopped = program.cli(['stop', 'box']);
+      await page
+        .getByText(/was stopped|ended/)
+        .first()
+        .waitFor({ timeout: 60_000 });
+      assert.equal((await stopped).code, 0);
+    } finally {
+      await browser.close();
+    }
+  } finally {
+    await cleanUp(data_dir, program);
+    await removeAll(id);
+  }
+});
 
 test(
   'a container that is removed by hand, and an image that ends at once, are said to the user',

@@ -15,12 +15,12 @@ import {
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
-import { type Browser, chromium as browserType, type Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { type ExecResult, exec, killGroup, spawnPiped } from '../../src/lib/exec.ts';
 import { spawnOnTerminal } from '../../src/lib/pty.ts';
 import { seededRandom } from '../../src/lib/random.ts';
 import { processesWith } from '../lib/native-harness.ts';
-import { chromium, needs } from '../lib/parts.ts';
+import { needs } from '../lib/parts.ts';
 import {
   cleanUp,
   mainFile,
@@ -29,6 +29,7 @@ import {
   temporaryFolder,
   until,
 } from '../lib/program.ts';
+import { openTerminal } from '../lib/terminal-page.ts';
 
 const real = needs('python', 'bwrap', 'cgroup');
 const given = {} as { program: Program; folder: string; id: string; env: Record<string, string> };
@@ -223,42 +224,16 @@ test('copies that cannot be say why, and leave what was there', real, async () =
   );
 });
 
-async function openPage(browser: Browser, path: string): Promise<Page> {
-  const link = await cli(['open', '--no-browser', '--json']);
-  const page = await browser.newPage();
-  await page.goto(JSON.parse(link.stdout).url);
-  await page.waitForURL(`${given.program.url}/`);
-  await page.goto(`${given.program.url}${path}`);
-  return page;
-}
-
-/** What the terminal shows, as text. */
-const shownIn = (page: Page) =>
-  page.evaluate<string>("document.querySelector('.xterm-rows')?.textContent ?? ''");
-
 test('the web terminal types, shows, resizes, keeps up with a flood, and says how it ended', {
   ...needs('python', 'bwrap', 'cgroup', 'chromium'),
   timeout: 90_000,
 }, async () => {
-  const browser = await browserType.launch({
-    executablePath: chromium,
-    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
-  });
+  const { browser, page, shown, shows } = await openTerminal(given.program, given.id);
   try {
-    const page = await openPage(browser, `/terminal/${given.id}`);
     const problems: string[] = [];
     page.on('console', (line) => {
       if (line.type() === 'error') problems.push(line.text());
     });
-    const shows = async (pattern: RegExp) => {
-      let last = '';
-      for (let tries = 0; tries < 200; tries += 1) {
-        last = await shownIn(page);
-        if (pattern.test(last)) return;
-        await page.waitForTimeout(50);
-      }
-      assert.fail(`it does not show ${pattern}: ${last}`);
-    };
     await page.locator('.xterm-helper-textarea').waitFor({ timeout: 20_000 });
     await shows(/[$#]/);
     assert.equal(await page.title(), 'box: terminal');
@@ -274,7 +249,7 @@ test('the web terminal types, shows, resizes, keeps up with a flood, and says ho
     await page.keyboard.type('clear; yes flooding | head -c 10000000; echo; echo flood-$((6*7))\n');
     const began = Date.now();
     let longest = 0;
-    for (let at = Date.now(); !(await shownIn(page)).includes('flood-42'); ) {
+    for (let at = Date.now(); !(await shown()).includes('flood-42'); ) {
       longest = Math.max(longest, Date.now() - at);
       at = Date.now();
       assert.ok(at - began < 40_000, 'the flood ends');
