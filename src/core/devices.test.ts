@@ -101,7 +101,7 @@ test('each refusal has a sentence with the figures', () => {
       /too small \(2 x NVIDIA L40S with 24 GiB\): 1 GPU of 40 GiB or more asked for/,
     ],
     [asked(1, { gpu_model: 'h100' }), 'gpus_of_other_model', /other GPUs .*: 1 GPU \(h100\)/],
-    [asked(2), null, /desk has 1 free of its 2 GPUs that would do, 2 GPUs asked for; mine hold/],
+    [asked(2), null, /desk has 1 of 2 such GPUs free; asked for: 2 GPUs; the rest is held by mine/],
   ];
   for (const [ask, code, expected] of cases) {
     assert.equal(deviceRefusal(ask, 'docker', devices), code);

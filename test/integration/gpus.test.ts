@@ -64,7 +64,7 @@ test('who finds them all taken waits, is told why, and comes when one is proven 
     assert.equal(plan.chosen, null);
     assert.match(
       plan.machines_not_chosen[0]?.message ?? '',
-      /box has 0 of 1 such GPUs free, and 1 GPU is asked for; the rest is held by first/,
+      /box has 0 of 1 such GPUs free; asked for: 1 GPU; the rest is held by first/,
     );
     const next = await fleet.launch('op', { ...onGpu, name: 'next' });
     const waiting = await fleet.untilState('op', next.id, 'queued');

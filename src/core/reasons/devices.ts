@@ -38,7 +38,7 @@ export const deviceReasons = {
   gpus_busy: {
     status: 409,
     sentence:
-      '{machine} has {free} of {suited} such GPUs free, and {asked} is asked for; the rest is held by {holders}.',
+      '{machine} has {free} of {suited} such GPUs free; asked for: {asked}; the rest is held by {holders}.',
     fix: 'bin/einsora ls',
   },
 } as const satisfies Record<string, Reason>;
