@@ -179,7 +179,9 @@ async function nothingChanged(context: Context): Promise<boolean> {
   const { memory, clock } = context;
   if (memory.woken || memory.last === '') return false;
   if (memory.fallback_at !== null && memory.fallback_at <= clock.now()) return false;
-  const is_due = memory.next.at !== null && memory.next.at <= clock.now();
+  const is_due = isOver(memory.next.at, clock);
+  // Looked at now: whatever is due after it is asked for anew.
+  if (is_due) memory.next = { at: null, written: -1 };
   const here = glance(context);
   if (here === memory.seen && !is_due) return true;
   if ((await fingerprint(context)) !== memory.last) return false;
@@ -200,10 +202,15 @@ async function fingerprint(context: Context): Promise<string> {
   return `${online} ${memory.units.silence()} ${seen}`;
 }
 
+function isOver(at: number | null, clock: Clock): boolean {
+  return at !== null && at <= clock.now();
+}
+
 async function untilNext({ store, clock, memory, written }: Context): Promise<number> {
   const { next } = memory;
-  const is_over = next.at !== null && next.at <= clock.now();
-  if (next.written !== written() || is_over) {
+  // Due since the last look: a timer may come a moment early, and then nobody has seen it yet.
+  if (isOver(next.at, clock)) return 1;
+  if (next.written !== written()) {
     const as_of = written();
     const at = await store.read(nextAttempt, { now: clock.now() }).catch(() => null);
     memory.next = { at, written: as_of };

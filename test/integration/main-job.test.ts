@@ -45,7 +45,8 @@ async function launchAndRead(program: Program) {
     /^ {2}machine +\S+$/m,
     /^ {2}isolation +weak$/m,
     /^ {2}host sees +everything: its files, memory, variables, prompts and answers/m,
-    /^Not chosen:$/m,
+    /^Machines:$/m,
+    /^Other classes:$/m,
     /^ {2}cpu-2c-4g +larger than needed$/m,
     ...['sandbox', 'engine', 'model', 'validate', 'start', 'load', 'answer'].map(
       (stage) => new RegExp(`^✔ ${stage} +[\\d.]+ m?s`, 'm'),
