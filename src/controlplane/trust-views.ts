@@ -14,7 +14,9 @@ export function placedView(
   if (chosen === null) return null;
   const machine = machines.find(({ id }) => id === chosen.machine_id);
   if (machine === undefined) throw new Error(`${chosen.machine_id} is none of those looked at`);
-  return { ...chosen, isolation_tier: tierOf(trustLevel(tenant_id, machine)) };
+  // How it is run and what it weighs there is for the machine and for fair share.
+  const { runtime: _, weight_millis: __, ...shown } = chosen;
+  return { ...shown, isolation_tier: tierOf(trustLevel(tenant_id, machine)) };
 }
 
 export function hostSeesIn(chosen: Placement | null): string | null {
