@@ -20,6 +20,7 @@ import type { EinsoraStore } from '../store/transactions.ts';
 import { type Asks, createAsks, type Decisions, decideAll, type Waits } from './admission.ts';
 import type { Catalogs } from './catalogs.ts';
 import type { MachineViews } from './machine-views.ts';
+import { createBudget } from './pass-budget.ts';
 import { type QueueView, type Standing, standingKey } from './queue-view.ts';
 import { createReplicaUnits, type ReplicaUnits } from './replica-units.ts';
 import { type IdleOf, readReturning } from './returning.ts';
@@ -58,10 +59,6 @@ const queued_limit = 5000;
 const full_every = 24;
 /** Where nothing waits, a look at the store so often, in periods. */
 const idle_every = 60;
-/** Passes may take a twentieth of the time, and this much at once where they took less before. */
-const time_share = 0.05;
-const saved_limit_ms = 100;
-const rest_limit_ms = 2000;
 
 export type ControllerDeps = {
   store: EinsoraStore;
@@ -158,20 +155,6 @@ async function loop(
     if (rest_ms > 0) await clock.sleep(rest_ms, stopping);
     if (!context.memory.woken) await wait(await untilNext(context));
   }
-}
-
-/** Time saved up for passes: a single launch is decided at once, a thousand a second together. */
-function createBudget(clock: Clock): { spend(busy_ms: number): void; rest_ms(): number } {
-  let saved_ms = saved_limit_ms;
-  let counted_at = clock.monotonic();
-  return {
-    spend(busy_ms) {
-      const now = clock.monotonic();
-      saved_ms = Math.min(saved_limit_ms, saved_ms + (now - counted_at) * time_share) - busy_ms;
-      counted_at = now;
-    },
-    rest_ms: () => (saved_ms >= 0 ? 0 : Math.min(rest_limit_ms, -saved_ms / time_share)),
-  };
 }
 
 /** True where nobody woke the controller and the store is as the last pass saw it. */
