@@ -1,5 +1,5 @@
 /**
- * How much of the time passes of the controller may take, as a budget that saves up what was not used.
+ * How much of the time passes of the controller may take: what was not used is saved up.
  */
 import type { Clock } from '../lib/clock.ts';
 
