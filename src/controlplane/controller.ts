@@ -56,7 +56,7 @@ const moves_at_once = 1;
 const members_of_one = 50;
 const queued_limit = 5000;
 /** A pass at least so often, in periods, even where nothing seems to have changed. */
-const full_every = 24;
+const full_every = 6;
 /** Where nothing waits, a look at the store so often, in periods. */
 const idle_every = 60;
 

@@ -50,7 +50,6 @@ export const sample: readonly Mutant[] = [
   'held-interval-left-open',
   'fallback-without-its-wait',
   'one-replica-moves-all',
-  'home-is-only-a-hint',
   'region-is-no-matter',
 ].map(mutantOf);
 
