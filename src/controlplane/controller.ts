@@ -161,7 +161,7 @@ async function loop(
 async function nothingChanged(context: Context): Promise<boolean> {
   const { memory, clock } = context;
   if (memory.woken || memory.last === '') return false;
-  if (memory.fallback_at !== null && memory.fallback_at <= clock.now()) return false;
+  if (isOver(memory.fallback_at, clock)) return false;
   const is_due = isOver(memory.next.at, clock);
   // Looked at now: whatever is due after it is asked for anew.
   if (is_due) memory.next = { at: null, written: -1 };

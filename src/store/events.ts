@@ -88,6 +88,13 @@ export type Move = {
   }>;
 };
 
+/** A workload that nobody else changes until this transaction ends. */
+export function lockWorkload(sql: Sql, workload_id: string): Promise<WorkloadRow | undefined> {
+  return sql.get<WorkloadRow>(`select * from workloads where id = $1 ${sql.forUpdate}`, [
+    workload_id,
+  ]);
+}
+
 /**
  * Moves a workload and returns its new row, or null where the table of states refuses the event.
  * Throws on a lost compare-and-set, which rolls back the whole transaction.

@@ -22,7 +22,7 @@ import { type Action, recordAction } from './activity.ts';
 import { type Cause, noteWorkload, type WorkloadRow } from './events.ts';
 import { refuseClaim, setClaims } from './quotas.ts';
 import type { Sql } from './sql.ts';
-import { type ChangeResult, findWorkload } from './workloads.ts';
+import { type ChangeResult, lockNamed } from './workloads.ts';
 
 /** As what a run is placed: the spec that it gets, and the step that this is of, if any. */
 export type PlacedAs = { spec: WorkloadSpec; taken: TakenFallback | null };
@@ -110,13 +110,7 @@ export type FallbackResult =
 
 /** Replaces the list of a workload that waits or is stopped; what runs was placed by the old one. */
 export async function setFallback(sql: Sql, args: FallbackArgs): Promise<FallbackResult> {
-  const found = await findWorkload(sql, args);
-  const row =
-    found === undefined
-      ? undefined
-      : await sql.get<WorkloadRow>(`select * from workloads where id = $1 ${sql.forUpdate}`, [
-          found.id,
-        ]);
+  const row = await lockNamed(sql, args);
   if (row === undefined) return { ok: false, code: 'not_found' };
   if (row.state === 'deleted') return { ok: false, code: 'already_deleted' };
   if (!changeable.has(row.state)) {

@@ -9,7 +9,13 @@ import { formatDuration } from '../core/format.ts';
 import type { Details } from '../core/reasons.ts';
 import { readSpec } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
-import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import {
+  type Cause,
+  lockWorkload,
+  moveWorkload,
+  noteWorkload,
+  type WorkloadRow,
+} from './events.ts';
 import { refuseClaim, withAskedClaims } from './quotas.ts';
 import type { Query, Row, Sql } from './sql.ts';
 import { type ChangeResult, findWorkload, wantRuns } from './workloads.ts';
@@ -44,12 +50,6 @@ async function asJudged(sql: Sql, args: IdleArgs): Promise<WorkloadRow | undefin
   const row = await lockWorkload(sql, args.workload_id);
   const is_same = row?.run_epoch === args.run_epoch && row.idle_after_ms === args.after_ms;
   return is_same && row.state === 'running' && row.intent === 'running' ? row : undefined;
-}
-
-function lockWorkload(sql: Sql, workload_id: string): Promise<WorkloadRow | undefined> {
-  return sql.get<WorkloadRow>(`select * from workloads where id = $1 ${sql.forUpdate}`, [
-    workload_id,
-  ]);
 }
 
 export async function parkIdle(

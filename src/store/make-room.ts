@@ -8,9 +8,15 @@
  */
 import { formatDuration } from '../core/format.ts';
 import { type Action, recordAction } from './activity.ts';
-import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import {
+  type Cause,
+  lockWorkload,
+  moveWorkload,
+  noteWorkload,
+  type WorkloadRow,
+} from './events.ts';
 import type { Query, Row, Sql } from './sql.ts';
-import { findWorkload, wantRuns } from './workloads.ts';
+import { lockNamed, wantRuns } from './workloads.ts';
 
 export type HeldByEndpoint = Row & {
   workload_id: string;
@@ -55,8 +61,7 @@ export type MakeRoomResult =
   | { ok: false; code: 'not_waiting' | 'room_changed'; details: { name: string; state: string } };
 
 export async function makeRoom(sql: Sql, args: MakeRoomArgs): Promise<MakeRoomResult> {
-  const found = await findWorkload(sql, args);
-  const row = found === undefined ? undefined : await lock(sql, found.id);
+  const row = await lockNamed(sql, args);
   if (row === undefined) return { ok: false, code: 'not_found' };
   const refuse = (code: 'not_waiting' | 'room_changed', { name, state }: WorkloadRow) => {
     return { ok: false as const, code, details: { name, state } };
@@ -65,7 +70,7 @@ export async function makeRoom(sql: Sql, args: MakeRoomArgs): Promise<MakeRoomRe
   const idlers: { row: WorkloadRow; idle_ms: number }[] = [];
   // Always in this order, so that two who make room never wait for each other.
   for (const one of args.stop.toSorted((a, b) => (a.workload_id < b.workload_id ? -1 : 1))) {
-    const idler = await lock(sql, one.workload_id);
+    const idler = await lockWorkload(sql, one.workload_id);
     if (idler === undefined) return { ok: false, code: 'not_found' };
     if (!isAsJudged(idler, one, args)) return refuse('room_changed', idler);
     idlers.push({ row: idler, idle_ms: one.idle_ms });
@@ -82,10 +87,6 @@ export async function makeRoom(sql: Sql, args: MakeRoomArgs): Promise<MakeRoomRe
     details: { name: row.name, parked },
   });
   return { ok: true, row: noted, stopped };
-}
-
-function lock(sql: Sql, id: string): Promise<WorkloadRow | undefined> {
-  return sql.get<WorkloadRow>(`select * from workloads where id = $1 ${sql.forUpdate}`, [id]);
 }
 
 function isAsJudged(

@@ -8,23 +8,14 @@
  */
 import { type Action, recordAction } from './activity.ts';
 import { findOpenModel } from './endpoint-guests.ts';
-import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
-import type { KeyRow } from './keys.ts';
+import { type Idempotent, once } from './idempotency.ts';
+import type { CreateKeyArgs, KeyRow } from './keys.ts';
 import type { Query, Sql } from './sql.ts';
 import { findWorkload } from './workloads.ts';
 
-export type CreateModelKeyArgs = {
-  id: string;
-  tenant_id: string;
-  user_id: string;
+export type CreateModelKeyArgs = Omit<CreateKeyArgs, 'workload'> & {
   /** A tenant's own endpoint by name or id, or `<slug>/<name>` of another's. */
   model: string;
-  hash: string;
-  last_four: string;
-  now: number;
-  expires_at: number | null;
-  idempotency: IdempotencyKey;
-  action?: Action;
 };
 
 /** A key of the asker's tenant that opens one endpoint: its own, or one that is open to it. */

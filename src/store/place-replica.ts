@@ -9,15 +9,14 @@
 import { stepSpec, takenOf } from '../core/fallback.ts';
 import { eventOf } from '../core/replicas.ts';
 import { type Placement, readSpec } from '../core/workload.ts';
-import { areFree, takeDevices } from './device-holds.ts';
+import { takeDevices } from './device-holds.ts';
 import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
 import type { PlacedAs } from './fallback.ts';
 import { closeMetered, openInterval, type RunKeys } from './ledger.ts';
-import { devicesAsked, hasRoom, insertRun, type PlaceResult, supersedeRuns } from './place.ts';
+import { insertRun, type PlaceResult, supersedeRuns, takeable } from './place.ts';
 import { hasSeveral, readReplica, setReplica, siblingsOf } from './replicas.ts';
 import { isReconciled, nextRunEpoch } from './restore.ts';
 import { bumpMachinesOf, type RunRow } from './runs.ts';
-import { mayPlace } from './sharing.ts';
 import type { Sql } from './sql.ts';
 
 /** What was decided on: a replica as its row was, or the run that nobody has heard of. */
@@ -48,12 +47,8 @@ export async function placeReplica(sql: Sql, args: PlaceReplicaArgs): Promise<Pl
   if (!(await isReconciled(sql, row.restored_epoch))) return { outcome: 'unreconciled' };
   const as = asPlaced(row, placement);
   if (as === null) return { outcome: 'not_allowed' };
-  if (!(await mayPlace(sql, row.tenant_id, placement, as.spec.region))) {
-    return { outcome: 'not_allowed' };
-  }
-  if (!(await hasRoom(sql, placement.machine_id, as.spec))) return { outcome: 'no_room' };
-  const devices = devicesAsked(row, as.spec, placement);
-  if (devices === null || !(await areFree(sql, devices))) return { outcome: 'no_room' };
+  const devices = await takeable(sql, row, as.spec, placement, as.spec.region);
+  if ('outcome' in devices) return devices;
   const run = { workload_id, replica, run_epoch: nextRunEpoch(row) };
   await supersedeRuns(sql, run, args.now);
   const left = unit.why === 'silent' ? await leave(sql, row, run, unit, args) : row;

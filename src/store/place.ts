@@ -57,16 +57,9 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
   if (!(await isReconciled(sql, row.restored_epoch))) return { outcome: 'unreconciled' };
   const as = placedAs(row, args.placement, args.fallback_step ?? 0, args.now);
   if (as === null || !isAtHome(row, args.placement)) return { outcome: 'not_allowed' };
-  // By now it may be drained, removed, or shared with fewer.
-  const asked = as.spec;
-  const region = row.home_machine_id === null ? asked.region : null;
-  if (!(await mayPlace(sql, row.tenant_id, args.placement, region))) {
-    return { outcome: 'not_allowed' };
-  }
-  const machine_id = args.placement.machine_id;
-  if (!(await hasRoom(sql, machine_id, asked))) return { outcome: 'no_room' };
-  const devices = devicesAsked(row, asked, args.placement);
-  if (devices === null || !(await areFree(sql, devices))) return { outcome: 'no_room' };
+  const region = row.home_machine_id === null ? as.spec.region : null;
+  const devices = await takeable(sql, row, as.spec, args.placement, region);
+  if ('outcome' in devices) return devices;
   const over = await claimPlaced(sql, row, as);
   if (over !== null) return { outcome: 'over_quota', details: over };
   const run_epoch = nextRunEpoch(row);
@@ -101,8 +94,26 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
   return { outcome: 'placed' };
 }
 
+/**
+ * What it would take of its machine's GPUs, where that has room for it and may have it: by now it
+ * may be drained, removed, or shared with fewer. Its row is locked from here on.
+ */
+export async function takeable(
+  sql: Sql,
+  row: Pick<WorkloadRow, 'tenant_id' | 'creator_id'>,
+  asked: WorkloadSpec,
+  placement: Placement,
+  /** Null: wherever its home is. */
+  region: string | null,
+): Promise<DevicesAsked | PlaceResult> {
+  if (!(await mayPlace(sql, row.tenant_id, placement, region))) return { outcome: 'not_allowed' };
+  if (!(await hasRoom(sql, placement.machine_id, asked))) return { outcome: 'no_room' };
+  const devices = devicesAsked(row, asked, placement);
+  return devices !== null && (await areFree(sql, devices)) ? devices : { outcome: 'no_room' };
+}
+
 /** What it takes of its machine's GPUs; null where these are not as many as it asks for. */
-export function devicesAsked(
+function devicesAsked(
   { creator_id }: Pick<WorkloadRow, 'creator_id'>,
   { gpu_count, share_device }: WorkloadSpec,
   { machine_id, devices = [] }: Placement,
@@ -129,7 +140,7 @@ export async function supersedeRuns(
   );
 }
 
-export async function hasRoom(sql: Sql, machine_id: string, asked: Amounts): Promise<boolean> {
+async function hasRoom(sql: Sql, machine_id: string, asked: Amounts): Promise<boolean> {
   const machine = await sql.get<Row & Amounts>(
     `select cpu_millis, memory_bytes, disk_bytes from machines where id = $1
        and reconciled_epoch >=

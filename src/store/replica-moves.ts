@@ -10,7 +10,7 @@ import { eventOf, type ReplicaNote } from '../core/replicas.ts';
 import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
 import { closeMetered } from './ledger.ts';
 import { hasSeveral, siblingsOf } from './replicas.ts';
-import type { RunRow } from './runs.ts';
+import { type RunRow, wantRun } from './runs.ts';
 import type { Row, Sql } from './sql.ts';
 
 /** False where nothing of it would be left: then nothing was changed. */
@@ -41,11 +41,7 @@ export async function takeAway(
   });
   let now = row;
   for (const run of there) {
-    await sql.run(
-      `update runs set wanted = 'park'
-       where workload_id = $1 and replica = $2 and run_epoch = $3`,
-      [run.workload_id, run.replica, run.run_epoch],
-    );
+    await wantRun(sql, run, 'park');
     await closeMetered(sql, run, cause);
     now = await noteWorkload(sql, now, told(run.replica), cause);
   }

@@ -7,7 +7,7 @@
  */
 import { back_off_limit_ms } from '../core/judge.ts';
 import { type Details, type ReasonCode, sentenceOf } from '../core/reasons.ts';
-import { type Cause, noteWorkload, type WorkloadRow } from './events.ts';
+import { type Cause, lockWorkload, noteWorkload } from './events.ts';
 import { readReplica, setReplica } from './replicas.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
@@ -97,10 +97,7 @@ export async function queueReplicas(
   const { code, details } = args;
   let queued = 0;
   for (const { workload_id, replica, revision } of args.members) {
-    const row = await sql.get<WorkloadRow>(
-      `select * from workloads where id = $1 ${sql.forUpdate}`,
-      [workload_id],
-    );
+    const row = await lockWorkload(sql, workload_id);
     const own = await readReplica(sql, { workload_id, replica });
     const is_same = own?.state === 'waiting' && own.revision === revision;
     if (row === undefined || !is_same || own.code === code) continue;

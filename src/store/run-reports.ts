@@ -18,7 +18,7 @@ import { type Heard, proveRuns } from './proofs.ts';
 import { hasSeveral, readReplica, setReplica, settleClaims, siblingsOf } from './replicas.ts';
 import { markReconciled } from './restore.ts';
 import { hasOthers, rememberFailure } from './retries.ts';
-import type { RunRow } from './runs.ts';
+import { type RunRow, wantRun } from './runs.ts';
 import type { Sql } from './sql.ts';
 
 export type ReportArgs = Cause & {
@@ -149,10 +149,7 @@ export async function endByFence(
   await closeMetered(sql, run, cause, 'unseen');
   await applyVerdict(sql, cause, run, row, observed, verdict);
   // Whatever comes back is not to go on.
-  await sql.run(
-    `update runs set wanted = 'remove' where workload_id = $1 and replica = $2 and run_epoch = $3`,
-    [run.workload_id, run.replica, run.run_epoch],
-  );
+  await wantRun(sql, run, 'remove');
 }
 
 /** What an agent said before this report was so until then. */

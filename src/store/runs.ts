@@ -40,6 +40,18 @@ export type RunRow = Row & {
   /** For how long it stood still in all, as its agent counted. */
   paused_ms: number;
 };
+/** What its machine is to do with one run. */
+export async function wantRun(
+  sql: Sql,
+  { workload_id, replica, run_epoch }: Pick<RunRow, 'workload_id' | 'replica' | 'run_epoch'>,
+  wanted: RunRow['wanted'],
+): Promise<void> {
+  await sql.run(
+    'update runs set wanted = $4 where workload_id = $1 and replica = $2 and run_epoch = $3',
+    [workload_id, replica, run_epoch, wanted],
+  );
+}
+
 /** Marks that the desired state of each machine with a run of this workload has changed. */
 export async function bumpMachinesOf(sql: Sql, workload_id: string): Promise<void> {
   await sql.run(

@@ -25,22 +25,16 @@ import {
   settleClaims,
   siblingsOf,
 } from './replicas.ts';
-import { bumpMachinesOf } from './runs.ts';
+import { bumpMachinesOf, wantRun } from './runs.ts';
 import type { Row, Sql } from './sql.ts';
-import { type ChangeArgs, type ChangeResult, findWorkload } from './workloads.ts';
+import { type ChangeArgs, type ChangeResult, lockNamed } from './workloads.ts';
 
 export type ScaleArgs = ChangeArgs & { replicas: number };
 export type ScaleResult = ChangeResult | { ok: false; code: 'replicas_endpoints_only' };
 
 export function scaleEndpoint(sql: Sql, args: ScaleArgs): Promise<Idempotent<ScaleResult>> {
   return once(sql, args.idempotency, args.now, async (): Promise<ScaleResult> => {
-    const found = await findWorkload(sql, args);
-    const row =
-      found === undefined
-        ? undefined
-        : await sql.get<WorkloadRow>(`select * from workloads where id = $1 ${sql.forUpdate}`, [
-            found.id,
-          ]);
+    const row = await lockNamed(sql, args);
     if (row === undefined) return { ok: false, code: 'not_found' };
     const is_gone = row.state === 'deleted' || row.state === 'deleting';
     if (is_gone) return { ok: false, code: 'already_deleted' };
@@ -125,11 +119,7 @@ async function lower(
     [row.id, row.replicas],
   );
   for (const run of going) {
-    await sql.run(
-      `update runs set wanted = 'remove'
-       where workload_id = $1 and replica = $2 and run_epoch = $3`,
-      [run.workload_id, run.replica, run.run_epoch],
-    );
+    await wantRun(sql, run, 'remove');
     await closeMetered(sql, run, args);
   }
   await bumpMachinesOf(sql, row.id);

@@ -12,7 +12,7 @@ import { type Action, recordAction } from './activity.ts';
 import { type Cause, type Move, moveWorkload, type WorkloadRow } from './events.ts';
 import { freeMachineName, lockMachine, type MachineRow } from './machines.ts';
 import { takeAway } from './replica-moves.ts';
-import type { RunRow } from './runs.ts';
+import { type RunRow, wantRun } from './runs.ts';
 import type { Row, Sql } from './sql.ts';
 import { wantRuns } from './workloads.ts';
 
@@ -240,10 +240,7 @@ export async function parkRuns(
     if (row === undefined) continue;
     const is_current = run.superseded_at === null;
     if (is_current && (await takeAway(sql, row, run.machine_id, cause))) continue;
-    await sql.run(
-      `update runs set wanted = 'park' where workload_id = $1 and replica = $2 and run_epoch = $3`,
-      [run.workload_id, run.replica, run.run_epoch],
-    );
+    await wantRun(sql, run, 'park');
     if (!is_current || (row.state !== 'provisioning' && row.state !== 'running')) continue;
     await moveWorkload(sql, row, move, cause);
     await wantRuns(sql, row.id, 'park');

@@ -10,7 +10,7 @@ import { fallbackText } from '../core/fallback.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import type { WorkloadSpec } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
-import { insertFirstEvent, moveWorkload, type WorkloadRow } from './events.ts';
+import { insertFirstEvent, lockWorkload, moveWorkload, type WorkloadRow } from './events.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
 import { refuseClaim, withAskedClaims } from './quotas.ts';
 import { addReplicas, hasSeveral, retryFailed } from './replicas.ts';
@@ -274,6 +274,15 @@ export const findWorkload: Query<
        order by case when id = $2 then 0 else 1 end limit 1`,
     [args.tenant_id, args.workload],
   );
+
+/** The same, and nobody else changes it until this transaction ends. */
+export async function lockNamed(
+  sql: Sql,
+  args: { tenant_id: string; workload: string },
+): Promise<WorkloadRow | undefined> {
+  const found = await findWorkload(sql, args);
+  return found === undefined ? undefined : lockWorkload(sql, found.id);
+}
 
 export type PageArgs = {
   tenant_id: string;

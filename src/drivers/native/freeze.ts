@@ -6,12 +6,12 @@
  * whether it stands still is read from the kernel, so that another program finds it; after `thaw`
  * nothing of ours is left in the freezer.
  */
-import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Clock } from '../../lib/clock.ts';
 import { isErrno, readIfThere } from '../../lib/files.ts';
 import type { Group } from './cgroup.ts';
-import { folderPids, foldersOf, groupPids } from './group.ts';
+import { folderPids, foldersOf, groupPids, readGroupFile, removeIfEmpty } from './group.ts';
 import { processState, signalProcess } from './process.ts';
 
 /** Where the kernel's freezer stands for a run. */
@@ -139,15 +139,6 @@ function move(pid: number, folder: string): void {
   }
 }
 
-function removeIfEmpty(folder: string): void {
-  try {
-    rmdirSync(folder);
-  } catch (error) {
-    const is_expected = ['EBUSY', 'ENOTEMPTY', 'ENOENT'].some((code) => isErrno(error, code));
-    if (!is_expected) throw error;
-  }
-}
-
 function write(folder: string, file: string, value: string): void {
   try {
     writeFileSync(join(folder, file), value);
@@ -157,10 +148,5 @@ function write(folder: string, file: string, value: string): void {
 }
 
 function read(folder: string, file: string): string {
-  try {
-    return readFileSync(join(folder, file), 'utf8').trim();
-  } catch (error) {
-    if (isErrno(error, 'ENOENT') || isErrno(error, 'ENODEV')) return '';
-    throw error;
-  }
+  return readGroupFile(folder, file).trim();
 }

@@ -203,7 +203,7 @@ function enableControllers(folder: string, group: Group): void {
 }
 
 /** The install's own folder goes with its last run; no other program makes groups in it. */
-function removeIfEmpty(folder: string): void {
+export function removeIfEmpty(folder: string): void {
   try {
     rmdirSync(folder);
   } catch (error) {
@@ -226,7 +226,7 @@ function set(folder: string, file: string, value: number | string): void {
 }
 
 /** A file of a group; empty where the group is gone. */
-function readGroupFile(folder: string, file: string): string {
+export function readGroupFile(folder: string, file: string): string {
   try {
     return readFileSync(join(folder, file), 'utf8');
   } catch (error) {
