@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { beginTale } from '../../test/lib/ledger-tale.ts';
 import { addTenant, openTestStore } from '../../test/lib/rig.ts';
+import { no_limits } from '../gateway/key.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { createTargets } from './targets.ts';
 
@@ -18,7 +19,15 @@ test("a key is told the name of its own tenant's machine, of another's the class
     await tale.place();
     await tale.report('ready');
     const { id, tenant_id, name } = await tale.workload();
-    const key = { id: 'k', tenant_id, workload_id: id, expires_at: null, revoked_at: null };
+    const key = {
+      id: 'k',
+      tenant_id,
+      workload_id: id,
+      expires_at: null,
+      revoked_at: null,
+      user_id: null,
+      limits: no_limits,
+    };
     const targets = createTargets(store as unknown as EinsoraStore);
     const own = await targets.findTarget(key, name, never);
     assert.deepEqual(own.ok && [own.machine_name, own.placed_class], ['desk', 'cpu-1c-2g']);

@@ -6,7 +6,7 @@
 import type { Presence } from '../backends/agent/presence.ts';
 import { fallbackHeader, readTaken } from '../core/fallback.ts';
 import { sentenceOf } from '../core/reasons.ts';
-import type { GatewayKey } from '../gateway/key.ts';
+import { type GatewayKey, no_limits } from '../gateway/key.ts';
 import { createLeastBusy } from '../gateway/least-busy.ts';
 import type { GatewayTarget } from '../gateway/target.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
@@ -60,12 +60,15 @@ export function createTargets(
 
     async findKey(hash: string): Promise<GatewayKey | null> {
       const key = await store.read(findKey, { hash });
-      if (key !== undefined) return key;
+      if (key !== undefined) return { ...key, limits: no_limits };
       const of_run = await store.read(findRunKey, { hash });
       if (of_run === undefined) return null;
       const { tenant_id, workload_id } = of_run;
       // Both moments are of the run: a row that is found works.
-      return { id: workload_id, tenant_id, workload_id: null, expires_at: null, revoked_at: null };
+      return {
+        ...{ id: workload_id, tenant_id, user_id: null, workload_id: null },
+        ...{ expires_at: null, revoked_at: null, limits: no_limits },
+      };
     },
 
     async findTarget(key: GatewayKey, model: string, signal: AbortSignal): Promise<GatewayTarget> {

@@ -17,6 +17,7 @@ import {
   target,
 } from '../../test/lib/gateway-rig.ts';
 import { chatEvent, doneEvent, events, json, type Script } from '../../test/lib/upstream.ts';
+import { no_limits } from './key.ts';
 
 let rig: Rig;
 beforeEach(async () => {
@@ -193,7 +194,15 @@ test('a body that stops arriving is 408', async () => {
   const slow = await startRig({
     findKey: async () => {
       reading();
-      return { id: 'k', tenant_id: 't', workload_id: null, expires_at: null, revoked_at: null };
+      return {
+        id: 'k',
+        tenant_id: 't',
+        workload_id: null,
+        expires_at: null,
+        revoked_at: null,
+        user_id: null,
+        limits: no_limits,
+      };
     },
   });
   const answer = send(slow, { body: '{"mo', headers: { 'Content-Length': '100' } });

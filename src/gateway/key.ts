@@ -13,11 +13,19 @@ import { digest } from '../lib/secret.ts';
 export type GatewayKey = {
   id: string;
   tenant_id: string;
+  /** Who made it; null where it is a run's key. */
+  user_id: string | null;
   /** The one endpoint it opens, or null for all of the tenant. */
   workload_id: string | null;
   expires_at: number | null;
   revoked_at: number | null;
+  /** Of this key; null: as many as others leave. */
+  limits: KeyLimits;
 };
+
+/** A minute's requests and tokens, and requests at a time. */
+export type KeyLimits = { rpm: number | null; tpm: number | null; concurrency: number | null };
+export const no_limits: KeyLimits = { rpm: null, tpm: null, concurrency: null };
 
 /** The digest of the key that a request carries, or null where none has the right form. */
 export function keyDigestOf(request: IncomingMessage): string | null {

@@ -8,7 +8,7 @@ import { Agent, createServer, request as httpRequest, type IncomingMessage } fro
 import type { AddressInfo } from 'node:net';
 import { makeToken } from '../../src/core/token.ts';
 import { createGateway, type Gateway, type GatewayOptions } from '../../src/gateway/gateway.ts';
-import type { GatewayKey } from '../../src/gateway/key.ts';
+import { type GatewayKey, no_limits } from '../../src/gateway/key.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
 import { digest } from '../../src/lib/secret.ts';
 import { type ManualClock, manualClock, startUpstream, type Upstream } from './upstream.ts';
@@ -29,6 +29,8 @@ export const storedKey: GatewayKey = {
   workload_id: null,
   expires_at: null,
   revoked_at: null,
+  user_id: null,
+  limits: no_limits,
 };
 
 export type Rig = {

@@ -1,0 +1,44 @@
+/**
+ * Limits on requests, as the gateway asks for them.
+ *
+ * Invariants: what is admitted holds a lease until `end`, which belongs to the request's socket and
+ * is given back however the request ends, once.
+ */
+import type { Refusal } from './errors.ts';
+import type { GatewayKey } from './key.ts';
+import type { TokenUse } from './request-record.ts';
+
+export type Asked = {
+  key: GatewayKey;
+  workload_id: string;
+  /** Estimated tokens of the prompt, and the most that the answer may have (null: not said). */
+  prompt_tokens: number;
+  max_tokens: number | null;
+};
+
+export type Lease = {
+  /** What it used: replaces what was reserved. Called once, at any ending, before `end`. */
+  settle(use: TokenUse): void;
+  end(): void;
+};
+
+export type Admitted =
+  /** `headers`: x-ratelimit-* for the answer. */
+  { ok: true; lease: Lease; headers: Record<string, string> } | { ok: false; refusal: Refusal };
+
+export type Limiter = { admit(asked: Asked): Admitted };
+
+/** Waiting for a slot of an endpoint's engines, fair between keys. */
+export type Turns = {
+  /**
+   * Resolves with the function that gives the turn back, or with why none came: the queue is full,
+   * or its deadline passed. Rejects nothing; an aborted signal gives the turn up.
+   */
+  enter(asked: {
+    workload_id: string;
+    key_id: string;
+    /** Requests that may be at work there at once now; asked anew when one is freed. */
+    capacity(): number;
+    signal: AbortSignal;
+  }): Promise<{ ok: true; leave(): void } | { ok: false; refusal: Refusal }>;
+};
