@@ -21,13 +21,13 @@ export async function answerFromEngine(
   exchange: Exchange,
   connections: RunConnections,
   question: EngineQuestion,
-  /** Where nothing could be sent to the first: those of another run, or null. Asked for once. */
+  /** Where no answer of the first began: those of another run, or null. Asked for once. */
   another: () => Promise<RunConnections | null> = async () => null,
 ): Promise<void> {
   const { response, stop, idle, report } = exchange;
   idle.start(first_byte_ms, () => stop.abort('engine_silent'));
   let asked = await ask(connections, question, stop.signal);
-  if (!asked.ok && asked.why === 'unreachable') {
+  if (!asked.ok && asked.why !== 'stopped') {
     const other = await another();
     if (other !== null) asked = await ask(other, question, stop.signal);
   }

@@ -3,7 +3,7 @@
  *
  * Invariants: settles at once when `stop` aborts, and the connection is destroyed then, in this
  * phase and in every later one; a kept connection that turns out dead before any byte of an
- * answer is replaced by a fresh one, once; nothing else is ever sent twice. The client's headers
+ * answer is replaced by a fresh one, once; nothing else is sent to it twice. The client's headers
  * never reach the engine.
  */
 import { request as httpRequest, type IncomingMessage } from 'node:http';

@@ -35,7 +35,7 @@ export type GatewayOptions = {
   using?(workload_id: string): () => void;
   /** A run has one request more to answer until the returned function is called. */
   busy?(run: RunKey): () => void;
-  /** No connection to this run could be opened: others are better for a while. */
+  /** This run did not begin to answer: others are better for a while. */
   unreachable?(run: RunKey): void;
   /** The endpoints this key may use; `created_at` in milliseconds since 1970. */
   listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]>;
@@ -94,7 +94,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     const asked = { path, body: body.value, stream: question.stream };
     const unused = options.using?.(target.run.workload_id);
     let answered = options.busy?.(target.run);
-    // Nothing was sent yet: another replica may answer as well.
+    // No answer began: another replica may give one as well.
     const another = async () => {
       options.unreachable?.(target.run);
       const next = await options.findTarget(key, question.model, exchange.stop.signal);

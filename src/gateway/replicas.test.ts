@@ -10,8 +10,8 @@ import type { RunKey } from '../core/run.ts';
 const answered = { id: 'c', object: 'chat.completion', choices: [] };
 const other = { ...target, run: { ...target.run, replica: 1, run_epoch: 2 }, machine_name: 'east' };
 
-/** Runs that could not be reached, and how many requests each has. */
-async function given(targets: readonly (typeof target | typeof other)[]) {
+/** Runs that did not answer, and how many requests each has. `closes`: the first one is reached. */
+async function given(targets: readonly (typeof target | typeof other)[], closes = false) {
   const failed: number[] = [];
   const open = new Map<number, number>();
   const count = (run: RunKey, by: number) =>
@@ -24,8 +24,9 @@ async function given(targets: readonly (typeof target | typeof other)[]) {
       return targets[Math.min(asked, targets.length) - 1] ?? target;
     },
     dial: async (run) => {
-      if (run.replica === 0) throw new Error('connection refused');
-      return rig?.upstream.dial() ?? assert.fail();
+      if (run.replica === 0 && !closes) throw new Error('connection refused');
+      const connection = await (rig?.upstream.dial() ?? assert.fail());
+      return run.replica === 0 ? connection.destroy() : connection;
     },
     unreachable: (run) => void failed.push(run.replica),
     busy: (run) => {
@@ -44,6 +45,21 @@ test('one that cannot be reached is left for another, and the answer says whose 
     assert.equal(status, 200);
     assert.match(String(headers['x-einsora-served-by']), /machine=east/);
     assert.equal(rig.upstream.seen.length, 1);
+    assert.deepEqual(failed, [0]);
+    await rig.settled();
+    assert.deepEqual([...open.values()], [0, 0]);
+  } finally {
+    await rig.close();
+  }
+});
+
+test('one whose connections close before any byte of an answer is left as well', async () => {
+  const { rig, failed, open } = await given([target, other], true);
+  try {
+    rig.upstream.answer(json(200, answered));
+    const { status, headers } = await send(rig);
+    assert.equal(status, 200);
+    assert.match(String(headers['x-einsora-served-by']), /machine=east/);
     assert.deepEqual(failed, [0]);
     await rig.settled();
     assert.deepEqual([...open.values()], [0, 0]);
