@@ -41,4 +41,8 @@ export type Turns = {
     capacity(): number;
     signal: AbortSignal;
   }): Promise<{ ok: true; leave(): void } | { ok: false; refusal: Refusal }>;
+  /** Who has a turn and who waits for one, for `gateway top` and the metrics; none with neither. */
+  standing(): Standing[];
 };
+
+export type Standing = { workload_id: string; key_id: string; at_work: number; waiting: number };

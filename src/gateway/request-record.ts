@@ -27,7 +27,7 @@ export type TokenUse = {
 };
 
 export type RequestRecord = {
-  id: string;
+  /** What it is known by: the id in X-Request-ID. */
   request_id: string;
   /** Wall clock, milliseconds since 1970, when it came. */
   at: number;
