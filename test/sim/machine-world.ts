@@ -45,7 +45,7 @@ export type MachineWorld = {
   fault: { observe: boolean; start: boolean; stop: boolean };
   /** Every process ends, and with `forgets` so does what the driver knew of them. */
   powerOff(forgets: boolean): void;
-  /** No process ends or hangs by itself from now on. */
+  /** No process ends or hangs by itself from now on, and nothing takes long any more. */
   calm(): void;
 };
 
@@ -62,7 +62,12 @@ type Options = {
   planOf: (run: RunKey) => RunPlan;
   events: WorldEvents;
 };
-type Context = Options & Pick<MachineWorld, 'processes' | 'fault'> & { is_calm: boolean };
+type Context = Options &
+  Pick<MachineWorld, 'processes' | 'fault'> & {
+    is_calm: boolean;
+    /** Starts and stops under way: each hastens one. */
+    waits: Set<() => void>;
+  };
 
 const killed: RunExit = { code: null, signal: 'SIGTERM', out_of_memory: false };
 const short_ms = 100;
@@ -70,12 +75,17 @@ const short_ms = 100;
 export function createMachineWorld(options: Options): MachineWorld {
   const processes = new Map<string, Process>();
   const fault = { observe: false, start: false, stop: false };
-  const context: Context = { ...options, processes, fault, is_calm: false };
+  const context: Context = { ...options, processes, fault, is_calm: false, waits: new Set() };
   return {
     ...{ host: options.host, processes, fault },
     calm() {
       context.is_calm = true;
-      for (const process of processes.values()) process.is_hanging = false;
+      const soon = options.host.monotonic() + short_ms;
+      for (const process of processes.values()) {
+        process.is_hanging = false;
+        process.ready_at = Math.min(process.ready_at, soon);
+      }
+      for (const hasten of context.waits) hasten();
     },
     powerOff(forgets) {
       for (const process of processes.values()) end(context, process, null, 'power off');
@@ -174,8 +184,20 @@ function end({ events }: Context, process: Process, exit: RunExit | null, why: s
   for (const tell of process.ended.splice(0)) tell();
 }
 
-function wait({ host, is_calm }: Context, ms: number): Promise<void> {
-  return new Promise((resolve) => host.after(is_calm ? short_ms : ms, resolve));
+function wait({ host, is_calm, waits }: Context, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      waits.delete(hasten);
+      resolve();
+    };
+    const cancel = host.after(is_calm ? short_ms : ms, done);
+    const hasten = () => {
+      waits.delete(hasten);
+      cancel();
+      host.after(short_ms, done);
+    };
+    waits.add(hasten);
+  });
 }
 
 function observationOf(process: Process): Observation {
