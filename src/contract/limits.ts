@@ -115,6 +115,16 @@ export const limits = {
   wakes_held: 256,
   run_attempts: 3,
   replicas: 16,
+  /** Of the runs that requests go to: failures in a row that open a breaker, and for how long. */
+  breaker_failures: 3,
+  breaker_open_ms: 5000,
+  longest_breaker_ms: 30_000,
+  /** With requests for so long, and nothing for any of them; and when that is forgotten. */
+  suspect_quiet_ms: 20_000,
+  suspect_forgotten_ms: 60_000,
+  runs_balanced: 2000,
+  /** Of a prompt's beginning, by which a replica is chosen. */
+  affinity_chars: 2048,
   stage_silence_ms: 120_000,
   request_headers_ms: 15_000,
   request_body_ms: 30_000,
