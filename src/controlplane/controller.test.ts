@@ -137,6 +137,32 @@ given('the loop wakes by itself when a back-off is over', async (rig) => {
   assert.deepEqual(await statesOf(rig), ['provisioning']);
 });
 
+given('what falls due between a look and the timer after it is not missed', async (rig) => {
+  await greet(rig);
+  await launch(rig);
+  let [writes, asks_left] = [0, 0];
+  const controller = rig.startController(undefined, {
+    // Once: between the look and the timer a millisecond passes, in which something is written.
+    written() {
+      if (asks_left === 1) rig.clock.stepWall(1);
+      if (asks_left === 1) writes += 1;
+      asks_left = Math.max(0, asks_left - 1);
+      return writes;
+    },
+  });
+  await settle();
+  await endRun(rig);
+  controller.wake();
+  await settle();
+  rig.clock.stepWall(-1);
+  asks_left = 2;
+  await rig.clock.advance(1000);
+  assert.equal(asks_left, 0, 'the timer of the back-off came, a millisecond early');
+  assert.deepEqual(await statesOf(rig), ['pending']);
+  await rig.clock.advance(1);
+  assert.deepEqual(await statesOf(rig), ['provisioning']);
+});
+
 given('a wake is enough, no time has to pass', async (rig) => {
   await greet(rig);
   const controller = rig.startController();

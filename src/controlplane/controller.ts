@@ -93,6 +93,8 @@ type Memory = {
   waiting: number;
   /** When the next one that backs off is due, as of that number of writes. */
   next: { at: number | null; written: number };
+  /** As of when the store was looked at last: what fell due later was seen by nobody. */
+  looked_at: number;
   /** When the next one that waits may fall back. */
   fallback_at: number | null;
   /** What a quota refused in the last pass: by workload and step, and why. */
@@ -106,7 +108,7 @@ export function createController(deps: ControllerDeps): Controller {
   const memory: Memory = {
     ...{ asks: createAsks(), waitlist: createWaitlist(deps.store), machine_ids: [] },
     ...{ last: '', woken: true, seen: '', waiting: 0, next: { at: null, written: -1 } },
-    ...{ fallback_at: null, refused: new Map(), units: createReplicaUnits(deps) },
+    ...{ looked_at: 0, fallback_at: null, refused: new Map(), units: createReplicaUnits(deps) },
   };
   const context: Context = { ...deps, memory };
   const running = loop(context, (ms) => signal.wait(deps.clock, ms, stopping.signal), stopping);
@@ -163,8 +165,6 @@ async function nothingChanged(context: Context): Promise<boolean> {
   if (memory.woken || memory.last === '') return false;
   if (isOver(memory.fallback_at, clock)) return false;
   const is_due = isOver(memory.next.at, clock);
-  // Looked at now: whatever is due after it is asked for anew.
-  if (is_due) memory.next = { at: null, written: -1 };
   const here = glance(context);
   if (here === memory.seen && !is_due) return true;
   if ((await fingerprint(context)) !== memory.last) return false;
@@ -181,7 +181,10 @@ function glance({ presence, memory, written }: Context): string {
 async function fingerprint(context: Context): Promise<string> {
   const { store, clock, presence, memory } = context;
   const online = memory.machine_ids.map((id) => (presence.isOnline(id) ? '1' : '0')).join('');
-  const seen = await store.read(queueFingerprint, { now: clock.now() });
+  const now = clock.now();
+  const seen = await store.read(queueFingerprint, { now });
+  // Whatever is due after it is asked for anew.
+  Object.assign(memory, { looked_at: now, next: { at: null, written: -1 } });
   return `${online} ${memory.units.silence()} ${seen}`;
 }
 
@@ -190,12 +193,11 @@ function isOver(at: number | null, clock: Clock): boolean {
 }
 
 async function untilNext({ store, clock, memory, written }: Context): Promise<number> {
-  const { next } = memory;
-  // Due since the last look: a timer may come a moment early, and then nobody has seen it yet.
-  if (isOver(next.at, clock)) return 1;
-  if (next.written !== written()) {
-    const as_of = written();
-    const at = await store.read(nextAttempt, { now: clock.now() }).catch(() => null);
+  const as_of = written();
+  if (memory.next.written !== as_of) {
+    // Not as of now: a timer may come a moment early, and what fell due since is still to be seen.
+    const now = Math.min(memory.looked_at, clock.now());
+    const at = await store.read(nextAttempt, { now }).catch(() => null);
     memory.next = { at, written: as_of };
   }
   const moments = [memory.next.at, memory.fallback_at].filter((at) => at !== null);

@@ -191,7 +191,7 @@ export type Rig = {
   /** From here on time has its effect on machines that are taken back; it ends with the rig. */
   startReclaims(): Reclaims;
   /** Starts the controller; it is stopped with the rig. */
-  startController(uses?: ControllerDeps['uses']): Controller;
+  startController(uses?: ControllerDeps['uses'], over?: Partial<ControllerDeps>): Controller;
   /** The operator's token. */
   token: string;
   close(): Promise<void>;
@@ -259,11 +259,11 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     sites: no_sites,
     token,
     ...{ startUse: later.startUse, startReclaims: later.startReclaims },
-    startController(uses = async () => []) {
+    startController(uses = async () => [], over = {}) {
       const views = { presence, machines, queue, catalogs };
       const idleOf = (id: string, epoch: number) => later.use()?.lastUse.of(id, epoch).idle_ms ?? 0;
       const more = { placed: sync.wake, written: counter(), idleOf, uses };
-      const made = createController({ store: einsora, clock, log, ...views, ...more });
+      const made = createController({ store: einsora, clock, log, ...views, ...more, ...over });
       controllers.push(made);
       return made;
     },
