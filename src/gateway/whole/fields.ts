@@ -1,0 +1,53 @@
+/**
+ * What comes in pieces, put together again: the fields of deltas, as the engines' own answers have
+ * them.
+ *
+ * Invariants: texts and lists grow, everything else is replaced by what comes later; null replaces
+ * nothing; a field nobody knows is kept like any other. What is given is never changed. Names such
+ * as `__proto__` are fields like others.
+ */
+export type Fields = Record<string, unknown>;
+
+export function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** An object without a prototype: whatever an engine sends, only its own fields are there. */
+export function emptyFields(): Fields {
+  return Object.create(null);
+}
+
+/** Texts that are said once and whole; a second one is another, no next part. */
+const whole_texts = new Set(['role', 'id', 'type', 'name', 'finish_reason']);
+
+/** Adds what a delta says to `into`, which is changed. */
+export function addFields(into: Fields, delta: Fields): void {
+  for (const [name, value] of Object.entries(delta)) into[name] = added(name, into[name], value);
+}
+
+function added(name: string, before: unknown, next: unknown): unknown {
+  if (next === null || next === undefined) return before === undefined ? null : before;
+  if (typeof next === 'string') {
+    return typeof before === 'string' && !whole_texts.has(name) ? before + next : next;
+  }
+  if (Array.isArray(next)) return addedItems(Array.isArray(before) ? before : [], next);
+  if (!isFields(next)) return next;
+  const into = isFields(before) ? before : emptyFields();
+  addFields(into, next);
+  return into;
+}
+
+/** Items with an `index` are parts of the one with that index; others are items of their own. */
+function addedItems(before: unknown[], next: readonly unknown[]): unknown[] {
+  for (const item of next) {
+    const known = isFields(item) && typeof item.index === 'number' ? item.index : null;
+    const part = known === null ? undefined : before.find((one) => indexOf(one) === known);
+    if (isFields(part) && isFields(item)) addFields(part, item);
+    else before.push(added('', undefined, item));
+  }
+  return before;
+}
+
+function indexOf(item: unknown): unknown {
+  return isFields(item) ? item.index : undefined;
+}

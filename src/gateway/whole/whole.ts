@@ -1,0 +1,37 @@
+/**
+ * The answer that a client gets who asked for no stream, built from the stream that the engine was
+ * asked for: only a stream can be cancelled everywhere, and only of a stream is known how far it
+ * came (ADR-0066).
+ *
+ * Invariants: nothing that the engine said is lost; what is no chunk is passed over; an answer
+ * whose engine never said that it ended is not whole.
+ */
+import { createUseTotal, type UseTotal } from '../use/total.ts';
+import { createChoicesWhole } from './choices.ts';
+import type { Fields } from './fields.ts';
+import { createResponseWhole } from './response.ts';
+
+export type Whole = {
+  /** Takes the parsed data of an event. */
+  see(chunk: unknown): void;
+  /** The engine said of each choice why it ended, or of the response that it is over. */
+  isWhole(): boolean;
+  /** The answer, as far as it came. */
+  result(): Fields;
+};
+
+/** The APIs whose engines are asked for a stream. */
+export const streamed_apis = ['chat', 'completions', 'responses'] as const;
+export type StreamedApi = (typeof streamed_apis)[number];
+
+/** `use`: how the engine counts; the last usage that it tells counts where left out. */
+export function createWhole(api: StreamedApi, use: UseTotal = createUseTotal('answer', 1)): Whole {
+  switch (api) {
+    case 'chat':
+      return createChoicesWhole({ object: 'chat.completion', has_message: true }, use);
+    case 'completions':
+      return createChoicesWhole({ object: 'text_completion', has_message: false }, use);
+    case 'responses':
+      return createResponseWhole();
+  }
+}
