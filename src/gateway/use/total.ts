@@ -1,54 +1,60 @@
 /**
  * The usage of a whole answer, out of all that an engine tells of it in a stream.
  *
- * Invariants: an engine that tells its usage of the answer so far is believed by its last word; one
- * that tells it of each choice (llama-server, for `n` of 2 and more and for several prompts) by the
- * sum of them. A prompt that several choices answer is counted once.
+ * Invariants: of what is told again and again the last counts; an engine that tells the usage of
+ * each choice by itself (llama-server, for `n` of 2 and more and for several prompts) is believed
+ * by their sum, in which a prompt that several choices answer counts once.
  */
-import type { Fields } from '../whole/fields.ts';
+import { type Fields, isFields } from '../whole/fields.ts';
+import { readUsage, usageOf } from './reported.ts';
 
-/** What a usage that an engine tells is of. */
+/** What the usage at the end of a stream is of. */
 export type UseOf = 'answer' | 'choice';
 
 export type UseTotal = {
-  add(usage: Fields): void;
-  /** In the engine's own shape; null where it told none. */
+  add(chunk: Fields): void;
+  /** In the shape of the API; null where the engine told none. */
   total(): Fields | null;
+  /** The engine told what the answer used in all. */
+  isFinal(): boolean;
 };
 
 /** `choices`: how many answer one prompt (`n`). */
 export function createUseTotal(of: UseOf, choices: number): UseTotal {
-  const told: Fields[] = [];
+  /** Told beside no choice: of the answer, or of a choice that is not named. */
+  let ends: Fields[] = [];
+  /** Told beside a choice: of what came of it so far. */
+  const so_far = new Map<unknown, Fields>();
   return {
-    add(usage) {
-      if (of === 'answer') told.length = 0;
-      told.push(usage);
+    add(chunk) {
+      const usage = usageOf(chunk);
+      if (usage === null) return;
+      const [choice] = Array.isArray(chunk.choices) ? chunk.choices : [];
+      if (isFields(choice)) so_far.set(choice.index, usage);
+      else ends = of === 'answer' ? [usage] : [...ends, usage];
     },
     total() {
+      const told = of === 'answer' && ends.length > 0 ? ends : [...so_far.values(), ...ends];
       const [first, ...others] = told;
-      if (first === undefined) return null;
-      return others.length === 0 ? first : summed(told, Math.max(1, choices));
+      if (first === undefined || others.length === 0) return first ?? null;
+      return summed(told, Math.max(1, choices));
     },
+    isFinal: () => of === 'answer' && ends.length > 0,
   };
 }
 
 function summed(told: readonly Fields[], choices: number): Fields {
-  const sum = (name: string, pick: (usage: Fields) => unknown = (usage) => usage[name]) =>
-    told.reduce((so_far, usage) => so_far + numberOf(pick(usage)), 0);
-  const prompt_tokens = Math.round(sum('prompt_tokens') / choices);
-  const completion_tokens = sum('completion_tokens');
-  const cached_tokens = Math.round(
-    sum('', ({ prompt_tokens_details }) => Object(prompt_tokens_details).cached_tokens) / choices,
-  );
+  let [prompt, completion_tokens, cached] = [0, 0, 0];
+  for (const usage of told) {
+    const read = readUsage(usage);
+    prompt += read?.prompt_tokens ?? 0;
+    completion_tokens += read?.completion_tokens ?? 0;
+    cached += read?.cached_tokens ?? 0;
+  }
+  const prompt_tokens = Math.round(prompt / choices);
   return {
     ...told.at(-1),
-    completion_tokens,
-    prompt_tokens,
-    total_tokens: prompt_tokens + completion_tokens,
-    prompt_tokens_details: { cached_tokens },
+    ...{ prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
+    prompt_tokens_details: { cached_tokens: Math.round(cached / choices) },
   };
-}
-
-function numberOf(value: unknown): number {
-  return typeof value === 'number' && Number.isFinite(value) ? value : 0;
 }

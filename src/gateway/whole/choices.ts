@@ -4,7 +4,6 @@
  * Invariants: however an engine cut its answer into chunks, the same answer comes out; choices
  * stand in the order of their index; of the fields of a chunk the last value counts.
  */
-import type { UseTotal } from '../use/total.ts';
 import { addFields, emptyFields, type Fields, isFields } from './fields.ts';
 import type { Whole } from './whole.ts';
 
@@ -14,7 +13,7 @@ export type ChoiceShape = {
   has_message: boolean;
 };
 
-export function createChoicesWhole({ object, has_message }: ChoiceShape, use: UseTotal): Whole {
+export function createChoicesWhole({ object, has_message }: ChoiceShape): Whole {
   const answer = emptyFields();
   const choices = new Map<number, Fields>();
 
@@ -34,22 +33,22 @@ export function createChoicesWhole({ object, has_message }: ChoiceShape, use: Us
     see(chunk) {
       if (!isFields(chunk)) return;
       for (const [name, value] of Object.entries(chunk)) {
-        if (name === 'choices' || name === 'usage') continue;
+        if (name === 'choices') continue;
         if (value !== null || !(name in answer)) answer[name] = value;
       }
-      if (isFields(chunk.usage)) use.add(chunk.usage);
       if (!Array.isArray(chunk.choices)) return;
       for (const choice of chunk.choices) if (isFields(choice)) addChoice(choice);
     },
     isWhole: () =>
       choices.size > 0 &&
       [...choices.values()].every(({ finish_reason }) => typeof finish_reason === 'string'),
-    result() {
+    result(usage) {
       const sorted = [...choices].sort(([one], [other]) => one - other);
-      const usage = use.total();
-      const told = usage === null ? {} : { usage };
       const built = sorted.map(([index, choice]) => builtChoice(index, choice));
-      return { ...answer, object, choices: built, ...told };
+      const counted = usage ?? answer.usage ?? null;
+      const told = counted === null ? {} : { usage: counted };
+      const { usage: _, ...rest } = answer;
+      return { ...rest, object, choices: built, ...told };
     },
   };
 }

@@ -54,12 +54,15 @@ async function both(engine: LlamaEngine, api: StreamedApi, question: Json, n = 1
   const own = await engine.call(paths[api], body);
   assert.equal(own.status, 200, own.text);
   const streamed = await engine.call(paths[api], { ...body, stream: true, ...asked });
-  const whole = createWhole(api, createUseTotal('choice', n));
+  const whole = createWhole(api);
+  const use = createUseTotal('choice', n);
   for (const [, data = ''] of streamed.text.matchAll(/^data: (.*)$/gm)) {
-    if (data !== '[DONE]') whole.see(JSON.parse(data));
+    const chunk = data === '[DONE]' ? null : JSON.parse(data);
+    whole.see(chunk);
+    if (chunk !== null) use.add(chunk);
   }
   assert.equal(whole.isWhole(), true, streamed.text);
-  return { own: comparable(JSON.parse(own.text)), built: comparable(whole.result()) };
+  return { own: comparable(JSON.parse(own.text)), built: comparable(whole.result(use.total())) };
 }
 
 async function assertSame(engine: LlamaEngine, api: StreamedApi, question: Json): Promise<Json> {

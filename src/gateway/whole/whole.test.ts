@@ -4,7 +4,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createUseTotal } from '../use/total.ts';
 import { createWhole, type StreamedApi } from './whole.ts';
 
 type Json = Record<string, unknown>;
@@ -218,15 +217,11 @@ test('of usage and of the fields of a chunk the last value counts, and null is n
   assert.deepEqual([got.usage, got.service_tier], [{ completion_tokens: 3 }, 'x']);
 });
 
-test('where each choice has a usage of its own they are summed, and the prompt counts once', () => {
-  const usage = (prompt_tokens: number, completion_tokens: number, cached_tokens: number) => ({
-    ...{ prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
-    prompt_tokens_details: { cached_tokens },
-  });
-  const whole = createWhole('chat', createUseTotal('choice', 2));
-  whole.see({ ...chunk({}, { finish_reason: 'stop' }), usage: usage(30, 4, 20) });
-  whole.see({ ...chunk({}, { finish_reason: 'stop' }, 1), usage: usage(30, 6, 20) });
-  assert.deepEqual(whole.result().usage, usage(30, 10, 20));
+test('the usage of all of it stands in the place of what the engine told last', () => {
+  const whole = createWhole('chat');
+  whole.see({ ...chunk({}, { finish_reason: 'stop' }), usage: { completion_tokens: 1 } });
+  assert.deepEqual(whole.result({ completion_tokens: 2 }).usage, { completion_tokens: 2 });
+  assert.deepEqual(whole.result(null).usage, { completion_tokens: 1 });
 });
 
 test('an answer is whole once each of its choices has ended', () => {

@@ -6,7 +6,6 @@
  * Invariants: nothing that the engine said is lost; what is no chunk is passed over; an answer
  * whose engine never said that it ended is not whole.
  */
-import { createUseTotal, type UseTotal } from '../use/total.ts';
 import { createChoicesWhole } from './choices.ts';
 import type { Fields } from './fields.ts';
 import { createResponseWhole } from './response.ts';
@@ -16,21 +15,20 @@ export type Whole = {
   see(chunk: unknown): void;
   /** The engine said of each choice why it ended, or of the response that it is over. */
   isWhole(): boolean;
-  /** The answer, as far as it came. */
-  result(): Fields;
+  /** The answer, as far as it came. `usage`: of all of it, where the engine's last says less. */
+  result(usage?: Fields | null): Fields;
 };
 
 /** The APIs whose engines are asked for a stream. */
 export const streamed_apis = ['chat', 'completions', 'responses'] as const;
 export type StreamedApi = (typeof streamed_apis)[number];
 
-/** `use`: how the engine counts; the last usage that it tells counts where left out. */
-export function createWhole(api: StreamedApi, use: UseTotal = createUseTotal('answer', 1)): Whole {
+export function createWhole(api: StreamedApi): Whole {
   switch (api) {
     case 'chat':
-      return createChoicesWhole({ object: 'chat.completion', has_message: true }, use);
+      return createChoicesWhole({ object: 'chat.completion', has_message: true });
     case 'completions':
-      return createChoicesWhole({ object: 'text_completion', has_message: false }, use);
+      return createChoicesWhole({ object: 'text_completion', has_message: false });
     case 'responses':
       return createResponseWhole();
   }

@@ -1,0 +1,85 @@
+/**
+ * Counts what one answer uses while its stream goes by, and takes out of it what its client did not
+ * ask for.
+ *
+ * Invariants: what the engine tells is believed, its last word first; an answer that ended without
+ * the engine's own count is estimated by its pieces: never more than one too many, and as many too
+ * few as an engine put into pieces of several tokens. Called with each frame, so nothing here is
+ * more than a few comparisons.
+ */
+import type { TokenUse } from '../request-record.ts';
+import { type Fields, isFields } from '../whole/fields.ts';
+import type { WantedUse } from './ask-for-use.ts';
+import { readUsage } from './reported.ts';
+import type { UseTotal } from './total.ts';
+
+export type UseMeter = {
+  /** A piece of the answer went by. */
+  piece(): void;
+  /**
+   * Sees the data of a frame that may tell more than a piece. Returns what the client gets in its
+   * place: the same object, another one, or null for nothing.
+   */
+  see(chunk: Fields): Fields | null;
+  /** In the shape of the API, for an answer that is built; null where the engine told none. */
+  usage(): Fields | null;
+  /** What it used so far. `has_ended`: each choice of it came to its end. */
+  use(has_ended: boolean): TokenUse;
+};
+
+export type MeterOptions = {
+  total: UseTotal;
+  /** Of the question, for an answer whose engine told nothing. */
+  prompt_tokens: number;
+  wanted: WantedUse;
+  /** The engine was asked to tell because we want to know; left out, all goes through. */
+  was_injected: boolean;
+};
+
+export const no_use: TokenUse = {
+  ...{ prompt_tokens: 0, completion_tokens: 0, cached_tokens: 0 },
+  is_estimated: false,
+};
+
+export function createUseMeter(options: MeterOptions): UseMeter {
+  const { total, wanted, was_injected } = options;
+  let pieces = 0;
+
+  function toldOf(chunk: Fields): Fields | null {
+    if (!was_injected || !('usage' in chunk)) return chunk;
+    const is_end = Array.isArray(chunk.choices) && chunk.choices.length === 0;
+    if (is_end) return wanted.at_end ? chunk : null;
+    if (wanted.continuous) return chunk;
+    const { usage: _, ...rest } = chunk;
+    return rest;
+  }
+
+  return {
+    piece() {
+      pieces += 1;
+    },
+    see(chunk) {
+      total.add(chunk);
+      return toldOf(chunk);
+    },
+    usage: () => total.total(),
+    use(has_ended) {
+      const usage = total.total();
+      const told = usage === null ? null : readUsage(usage);
+      if (told !== null && (has_ended || total.isFinal())) return { ...told, is_estimated: false };
+      return {
+        prompt_tokens: told?.prompt_tokens ?? options.prompt_tokens,
+        completion_tokens: Math.max(told?.completion_tokens ?? 0, pieces),
+        cached_tokens: told?.cached_tokens ?? 0,
+        is_estimated: true,
+      };
+    },
+  };
+}
+
+/** What an answer used that came in one piece: embeddings, rerank, or built by its engine. */
+export function useOfAnswer(answer: unknown, prompt_tokens: number): TokenUse {
+  const usage = isFields(answer) && isFields(answer.usage) ? readUsage(answer.usage) : null;
+  if (usage !== null) return { ...usage, is_estimated: false };
+  return { ...no_use, prompt_tokens, is_estimated: true };
+}
