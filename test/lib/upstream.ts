@@ -118,7 +118,7 @@ export function events(...pieces: (string | Uint8Array)[]): Script {
 
 export function json(status: number, body: unknown): Script {
   return (reply) => {
-    const text = JSON.stringify(body);
+    const text = Buffer.from(JSON.stringify(body));
     reply.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': text.length });
     reply.end(text);
   };
