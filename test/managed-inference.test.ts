@@ -52,7 +52,7 @@ const share = (body: object, slug = 'acme') =>
 const closed = { uninvite: ['bolt', 'core'], community: false };
 
 async function keyOf(slug: string, model = 'acme/chat'): Promise<string> {
-  const made = await fleet.ask(slug, 'POST', '/v1/model-keys', { model });
+  const made = await fleet.ask(slug, 'POST', '/v1/model-keys', { models: [model] });
   assert.equal(made.status, 201, made.text);
   return String(made.body.key);
 }
@@ -70,8 +70,8 @@ async function prompt(key: string, more: object = {}, path = '/v1/chat/completio
 }
 
 test('nothing is open before its owner opens it, and only an admin may', async () => {
-  const refused = await fleet.ask('bolt', 'POST', '/v1/model-keys', { model: 'acme/chat' });
-  const unknown = await fleet.ask('bolt', 'POST', '/v1/model-keys', { model: 'acme/none' });
+  const refused = await fleet.ask('bolt', 'POST', '/v1/model-keys', { models: ['acme/chat'] });
+  const unknown = await fleet.ask('bolt', 'POST', '/v1/model-keys', { models: ['acme/none'] });
   const plain = (text: string) =>
     text.replace(/"request_id":"[^"]*"/g, '').replaceAll('acme/none', 'acme/chat');
   assert.deepEqual([refused.status, plain(refused.text)], [404, plain(unknown.text)]);
@@ -153,7 +153,7 @@ test("the owner does not see the guests' keys, in lists or in an export", async 
   }
   const { items = [] } = (await fleet.ask('bolt', 'GET', '/v1/model-keys')).body;
   const made = items.find(({ last_four }) => last_four === key.slice(-4));
-  assert.equal(made?.model, 'acme/chat');
+  assert.deepEqual(made?.models, ['acme/chat']);
   const by_owner = await fleet.ask('acme', 'DELETE', `/v1/workloads/chat/keys/${made?.id}`);
   assert.equal(by_owner.status, 404);
   const by_other = await fleet.ask('core', 'DELETE', `/v1/model-keys/${made?.id}`);
@@ -214,7 +214,7 @@ test('open to the community is open to whom the machine is shared with, and nobo
   const opened = await share({ community: true });
   assert.equal(opened.body.community, true);
   assert.equal((await prompt(await keyOf('core'))).status, 200);
-  const stranger = await fleet.ask('dust', 'POST', '/v1/model-keys', { model: 'acme/chat' });
+  const stranger = await fleet.ask('dust', 'POST', '/v1/model-keys', { models: ['acme/chat'] });
   assert.equal(stranger.status, 404);
   await share({ community: false });
   const refused = await share({ invite: ['dust'] });

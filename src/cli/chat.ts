@@ -92,7 +92,7 @@ async function openedModel(client: Client, name: string): Promise<AskedEndpoint>
   let base_url = '';
   const keys: KeyMaker = {
     async make(expires_in_ms) {
-      const body = { model: name, expires_in_ms };
+      const body = { models: [name], expires_in_ms };
       const made = await client.call<NewModelKey>('POST', '/v1/model-keys', { body, once: true });
       base_url = made.base_url;
       return made;

@@ -8,6 +8,11 @@ export function parseCount(text: string): number {
   return wholeNumber(text, 1, Number.MAX_SAFE_INTEGER);
 }
 
+/** What another one reads, or `none`, which lifts a limit. */
+export function orNone(parse: (text: string) => number): (text: string) => number | 'none' {
+  return (text) => (text === 'none' ? text : parse(text));
+}
+
 /** A whole number of at least 0. */
 export function parseCountOrZero(text: string): number {
   return wholeNumber(text, 0, Number.MAX_SAFE_INTEGER);

@@ -5,6 +5,8 @@
  * Invariants: nothing that a guest reads names a machine, a workload's id or a person.
  */
 import { z } from '@hono/zod-openapi';
+import { limits } from './limits.ts';
+import { requestLimitChangeSchema, requestLimitsSchema } from './request-limits.ts';
 
 const slugs = z.array(z.string().min(1).max(20)).max(50);
 const moment = z.number().nullable();
@@ -45,9 +47,10 @@ export type OpenModel = z.infer<typeof openModelListSchema>['items'][number];
 
 export const modelKeyRequestSchema = z
   .strictObject({
-    model: z.string().min(1).max(128).openapi({
-      description: 'One of your endpoints by name, or `<tenant>/<name>` of one open to you.',
+    models: z.array(z.string().min(1).max(128)).min(1).max(limits.models_of_key).openapi({
+      description: 'Your endpoints by name, or `<tenant>/<name>` of ones open to you.',
     }),
+    limits: requestLimitChangeSchema.optional(),
     expires_in_ms: z
       .int()
       .min(1000)
@@ -59,7 +62,8 @@ export const modelKeyRequestSchema = z
 export const modelKeySchema = z
   .object({
     id: z.string(),
-    model: z.string(),
+    models: z.array(z.string()),
+    limits: requestLimitsSchema,
     last_four: z.string(),
     created_at: z.number(),
     expires_at: moment,

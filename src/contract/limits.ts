@@ -4,6 +4,10 @@
 export const limits = {
   api_body_bytes: 256 * 1024,
   gateway_body_bytes: 16 * 1024 * 1024,
+  rpm: 100_000,
+  tpm: 1_000_000_000,
+  concurrency: 10_000,
+  models_of_key: 20,
   relay_connections: 512,
   relay_connections_of_one: 64,
   relay_requests_of_one: 32,

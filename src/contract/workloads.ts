@@ -11,6 +11,7 @@ import { limits } from './limits.ts';
 import { roomOfferSchema } from './make-room.ts';
 import { workloadReclaimSchema } from './reclaim.ts';
 import { replicaSchema } from './replicas.ts';
+import { requestLimitChangeSchema, requestLimitsSchema } from './request-limits.ts';
 import { workloadUseSchema } from './stats.ts';
 import { launchExtras, shownExtras } from './workload-extras.ts';
 
@@ -266,6 +267,7 @@ export const logChunkSchema = z
 
 export const keyRequestSchema = z
   .strictObject({
+    limits: requestLimitChangeSchema.optional(),
     expires_in_ms: z
       .int()
       .min(1000)
@@ -278,6 +280,7 @@ export const keySchema = z
   .object({
     id: z.string(),
     workload_id: z.string(),
+    limits: requestLimitsSchema,
     last_four: z.string(),
     created_at: z.number(),
     expires_at: z.number().nullable(),

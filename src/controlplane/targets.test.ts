@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { beginTale } from '../../test/lib/ledger-tale.ts';
 import { addTenant, openTestStore } from '../../test/lib/rig.ts';
-import { no_limits } from '../gateway/key.ts';
+import { no_request_limits } from '../core/request-limits.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { createTargets } from './targets.ts';
 
@@ -22,11 +22,12 @@ test("a key is told the name of its own tenant's machine, of another's the class
     const key = {
       id: 'k',
       tenant_id,
-      workload_id: id,
+      workload_ids: [id],
       expires_at: null,
       revoked_at: null,
-      user_id: null,
-      limits: no_limits,
+      user_id: 'u',
+      limits: no_request_limits,
+      user_limits: no_request_limits,
     };
     const targets = createTargets(store as unknown as EinsoraStore);
     const own = await targets.findTarget(key, name, never);

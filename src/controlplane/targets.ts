@@ -1,12 +1,13 @@
 /**
  * Where a gateway request leads: keys and endpoints, read from the store for the gateway. A key of
- * an endpoint opens that one; a key of a run all of its tenant (ADR-0051).
+ * endpoints opens those; a key of a run all of its tenant (ADR-0051).
  */
 
 import type { Presence } from '../backends/agent/presence.ts';
 import { fallbackHeader, readTaken } from '../core/fallback.ts';
 import { sentenceOf } from '../core/reasons.ts';
-import { type GatewayKey, no_limits } from '../gateway/key.ts';
+import { no_request_limits, requestLimitsOf } from '../core/request-limits.ts';
+import type { GatewayKey } from '../gateway/key.ts';
 import { createLeastBusy } from '../gateway/least-busy.ts';
 import type { GatewayTarget } from '../gateway/target.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
@@ -60,14 +61,22 @@ export function createTargets(
 
     async findKey(hash: string): Promise<GatewayKey | null> {
       const key = await store.read(findKey, { hash });
-      if (key !== undefined) return { ...key, limits: no_limits };
+      if (key !== undefined) {
+        const { id, tenant_id, user_id, workload_id, more, expires_at, revoked_at } = key;
+        return {
+          ...{ id, tenant_id, user_id, expires_at, revoked_at },
+          workload_ids: [workload_id, ...(more?.split(' ') ?? [])],
+          ...{ limits: requestLimitsOf(key), user_limits: userLimitsOf(key) },
+        };
+      }
       const of_run = await store.read(findRunKey, { hash });
       if (of_run === undefined) return null;
-      const { tenant_id, workload_id } = of_run;
+      const { tenant_id, user_id, workload_id } = of_run;
       // Both moments are of the run: a row that is found works.
       return {
-        ...{ id: workload_id, tenant_id, user_id: null, workload_id: null },
-        ...{ expires_at: null, revoked_at: null, limits: no_limits },
+        ...{ id: workload_id, tenant_id, user_id, workload_ids: null },
+        ...{ expires_at: null, revoked_at: null },
+        ...{ limits: no_request_limits, user_limits: userLimitsOf(of_run) },
       };
     },
 
@@ -88,23 +97,39 @@ export function createTargets(
     },
 
     async listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]> {
-      const { tenant_id, workload_id } = key;
-      const rows =
-        workload_id === null
-          ? await store.read(listAnswering, { tenant_id, limit: listed_models })
-          : await store.read(findTarget, { workload_id });
-      const [first] = [rows ?? []].flat();
-      if (first !== undefined && first.owner_tenant_id !== tenant_id) {
-        const open = await store.read(findOpenEndpoint, {
-          tenant_id,
-          workload_id: first.workload_id,
-        });
-        if (open === undefined || (await rowsFor(store, key, open.model)).length === 0) return [];
-        return [{ id: open.model, created_at: open.created_at }];
+      const { tenant_id, workload_ids } = key;
+      if (workload_ids === null) {
+        const rows = await store.read(listAnswering, { tenant_id, limit: listed_models });
+        return rows.map(({ name, created_at }) => ({ id: name, created_at }));
       }
-      return [rows ?? []].flat().map(({ name, created_at }) => ({ id: name, created_at }));
+      const lists = await Promise.all(workload_ids.map((id) => modelOf(store, tenant_id, id)));
+      return lists.flat();
     },
   };
+}
+
+/** How a key of the tenant calls an endpoint; nothing where it may not use it now. */
+async function modelOf(
+  store: EinsoraStore,
+  tenant_id: string,
+  workload_id: string,
+): Promise<{ id: string; created_at: number }[]> {
+  const row = await store.read(findTarget, { workload_id });
+  if (row === undefined) return [];
+  const { name, created_at, owner_tenant_id } = row;
+  if (owner_tenant_id === tenant_id) return [{ id: name, created_at }];
+  const open = await store.read(findOpenEndpoint, { tenant_id, workload_id });
+  if (open === undefined) return [];
+  const rows = await openRows(store, tenant_id, workload_id, open.model);
+  return rows.length === 0 ? [] : [{ id: open.model, created_at: open.created_at }];
+}
+
+function userLimitsOf(row: {
+  user_rpm: number | null;
+  user_tpm: number | null;
+  user_concurrency: number | null;
+}) {
+  return { rpm: row.user_rpm, tpm: row.user_tpm, concurrency: row.user_concurrency };
 }
 
 /** A guest is told that it does not answer, and never wakes or moves anything (ADR-0058). */
@@ -119,12 +144,26 @@ function guestTarget(row: TargetRow, key: GatewayKey, model: string): GatewayTar
  * the key's, and only on machines that are shared with it: looked up at each request.
  */
 async function rowsFor(store: EinsoraStore, key: GatewayKey, model: string): Promise<TargetRow[]> {
-  const rows = await rowsOf(store, key, model);
+  const { tenant_id, workload_ids } = key;
+  if (workload_ids === null) return store.read(findTargetsNamed, { tenant_id, name: model });
+  for (const workload_id of workload_ids) {
+    const rows = await openRows(store, tenant_id, workload_id, model);
+    if (rows.length > 0) return rows;
+  }
+  return [];
+}
+
+/** One for each replica that answers, one without a run where none does; none: another's. */
+async function openRows(
+  store: EinsoraStore,
+  tenant_id: string,
+  workload_id: string,
+  model: string,
+): Promise<TargetRow[]> {
+  const rows = await store.read(findTargets, { workload_id });
   const [first] = rows;
   if (first === undefined) return [];
-  const { tenant_id } = key;
   if (first.owner_tenant_id === tenant_id) return first.name === model ? rows : [];
-  const { workload_id } = first;
   const open = await store.read(findOpenEndpoint, { tenant_id, workload_id });
   if (open?.model !== model) return [];
   const { machine_ids } = open;
@@ -171,15 +210,4 @@ function targetOf(row: TargetRow, key: GatewayKey): GatewayTarget {
     ),
     name: row.name,
   };
-}
-
-/** One for each replica that answers; one without a run where none does. */
-function rowsOf(
-  store: EinsoraStore,
-  { tenant_id, workload_id }: GatewayKey,
-  name: string,
-): Promise<TargetRow[]> {
-  return workload_id === null
-    ? store.read(findTargetsNamed, { tenant_id, name })
-    : store.read(findTargets, { workload_id });
 }

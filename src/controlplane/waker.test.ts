@@ -14,7 +14,7 @@ import {
   type Tale,
 } from '../../test/lib/use-rig.ts';
 import { limits } from '../contract/limits.ts';
-import { no_limits } from '../gateway/key.ts';
+import { no_request_limits } from '../core/request-limits.ts';
 import { createTargets } from './targets.ts';
 
 /** Stopped for being idle, all the way. */
@@ -29,8 +29,15 @@ given('a request wakes it, waits for it, and then goes to the new run', async (t
   const { rig, use, id } = tale;
   await park(tale);
   const targets = createTargets(rig.apiDeps.store, use.waker);
-  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_id: id };
-  const usable = { ...key, expires_at: null, revoked_at: null, user_id: null, limits: no_limits };
+  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_ids: [id] };
+  const usable = {
+    ...key,
+    expires_at: null,
+    revoked_at: null,
+    user_id: 'u',
+    limits: no_request_limits,
+    user_limits: no_request_limits,
+  };
   const signal = new AbortController().signal;
   const find = () => targets.findTarget(usable, 'chat', signal);
   const asked = Promise.all([find(), find(), find()]);
@@ -50,8 +57,15 @@ given('a request that waits long enough is told when to come back', async (tale)
   const { rig, use, id } = tale;
   await park(tale);
   const targets = createTargets(rig.apiDeps.store, use.waker);
-  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_id: id };
-  const usable = { ...key, expires_at: null, revoked_at: null, user_id: null, limits: no_limits };
+  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_ids: [id] };
+  const usable = {
+    ...key,
+    expires_at: null,
+    revoked_at: null,
+    user_id: 'u',
+    limits: no_request_limits,
+    user_limits: no_request_limits,
+  };
   const left = new AbortController();
   const impatient = targets.findTarget(usable, 'chat', left.signal);
   const patient = targets.findTarget(usable, 'chat', new AbortController().signal);
@@ -74,8 +88,15 @@ given('its page wakes it, and what a person stopped is woken by nothing', async 
   assert.equal((await ask(rig, 'POST', `/v1/workloads/${id}/stop`)).status, 202);
   assert.equal((await use.waker.wake(id, 'a test')).outcome, 'not_idle');
   const targets = createTargets(rig.apiDeps.store, use.waker);
-  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_id: id };
-  const usable = { ...key, expires_at: null, revoked_at: null, user_id: null, limits: no_limits };
+  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_ids: [id] };
+  const usable = {
+    ...key,
+    expires_at: null,
+    revoked_at: null,
+    user_id: 'u',
+    limits: no_request_limits,
+    user_limits: no_request_limits,
+  };
   const found = await targets.findTarget(usable, 'chat', new AbortController().signal);
   assert.ok(!found.ok && found.code === 'endpoint_stopped');
   assert.equal((await rowOf(tale)).state, 'stopped');

@@ -17,6 +17,7 @@ import { attempt_limit } from '../core/judge.ts';
 import { place } from '../core/placement.ts';
 import { type Details, fixOf, isReasonCode, type ReasonCode, sentenceOf } from '../core/reasons.ts';
 import type { ReclaimInstant } from '../core/reclaim.ts';
+import { requestLimitsOf } from '../core/request-limits.ts';
 import { hostSees } from '../core/trust.ts';
 import { type MachineView, readSpec } from '../core/workload.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -236,7 +237,8 @@ function attemptText({ attempt, avoided = null, machine }: Details): string {
 
 export function keyView(row: KeyRow): EndpointKey {
   const { id, workload_id, last_four, created_at, expires_at, revoked_at } = row;
-  return { id, workload_id, last_four, created_at, expires_at, revoked_at };
+  const limits = requestLimitsOf(row);
+  return { id, workload_id, limits, last_four, created_at, expires_at, revoked_at };
 }
 
 function reasonBody(code: string | null, details: Details, name: string): ReasonBody | null {

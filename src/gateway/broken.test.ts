@@ -17,7 +17,7 @@ import {
   target,
 } from '../../test/lib/gateway-rig.ts';
 import { chatEvent, doneEvent, events, json, type Script } from '../../test/lib/upstream.ts';
-import { no_limits } from './key.ts';
+import { no_request_limits } from '../core/request-limits.ts';
 
 let rig: Rig;
 beforeEach(async () => {
@@ -197,11 +197,12 @@ test('a body that stops arriving is 408', async () => {
       return {
         id: 'k',
         tenant_id: 't',
-        workload_id: null,
+        workload_ids: null,
         expires_at: null,
         revoked_at: null,
-        user_id: null,
-        limits: no_limits,
+        user_id: 'u',
+        limits: no_request_limits,
+        user_limits: no_request_limits,
       };
     },
   });

@@ -2,6 +2,7 @@
  * What a model's name leads to for a key, before one of its replicas is chosen.
  */
 import type { Details } from '../core/reasons.ts';
+import type { RequestLimits } from '../core/request-limits.ts';
 import type { RunKey } from '../core/run.ts';
 import type { TargetProblem } from './target.ts';
 
@@ -29,6 +30,8 @@ export type Endpoint = {
   engine: string;
   /** Several tenants prompt it: none may have a cached beginning of another's (ADR-0058). */
   is_apart: boolean;
+  /** Over all who ask it. */
+  limits: RequestLimits;
   replicas: readonly Replica[];
 };
 

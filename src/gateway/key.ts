@@ -6,6 +6,7 @@
  * leaves this file.
  */
 import type { IncomingMessage } from 'node:http';
+import type { RequestLimits } from '../core/request-limits.ts';
 import { checkToken } from '../core/token.ts';
 import { digest } from '../lib/secret.ts';
 
@@ -13,19 +14,17 @@ import { digest } from '../lib/secret.ts';
 export type GatewayKey = {
   id: string;
   tenant_id: string;
-  /** Who made it; null where it is a run's key. */
-  user_id: string | null;
-  /** The one endpoint it opens, or null for all of the tenant. */
-  workload_id: string | null;
+  /** Who made it, or the workload of the run whose key it is. */
+  user_id: string;
+  /** The endpoints it opens, or null for all of the tenant. */
+  workload_ids: readonly string[] | null;
   expires_at: number | null;
   revoked_at: number | null;
-  /** Of this key; null: as many as others leave. */
-  limits: KeyLimits;
+  /** Of this key alone. */
+  limits: RequestLimits;
+  /** Of its user, over all keys. */
+  user_limits: RequestLimits;
 };
-
-/** A minute's requests and tokens, and requests at a time. */
-export type KeyLimits = { rpm: number | null; tpm: number | null; concurrency: number | null };
-export const no_limits: KeyLimits = { rpm: null, tpm: null, concurrency: null };
 
 /** The digest of the key that a request carries, or null where none has the right form. */
 export function keyDigestOf(request: IncomingMessage): string | null {

@@ -4,13 +4,15 @@
  * Invariants: what is admitted holds a lease until `end`, which belongs to the request's socket and
  * is given back however the request ends, once.
  */
+import type { Endpoint } from './endpoint.ts';
 import type { Refusal } from './errors.ts';
 import type { GatewayKey } from './key.ts';
 import type { TokenUse } from './request-record.ts';
 
 export type Asked = {
-  key: GatewayKey;
-  workload_id: string;
+  key: Pick<GatewayKey, 'id' | 'user_id' | 'limits' | 'user_limits'>;
+  /** The endpoint, with its limits over all who ask it. */
+  endpoint: Pick<Endpoint, 'workload_id' | 'name' | 'limits'>;
   /** Estimated tokens of the prompt, and the most that the answer may have (null: not said). */
   prompt_tokens: number;
   max_tokens: number | null;

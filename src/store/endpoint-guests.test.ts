@@ -82,7 +82,7 @@ onEveryStore('endpoints that are open to others', (inStory) => {
       assert.equal(await apart(), 1);
       const [open] = await store.read(listOpenEndpoints, { tenant_id: bob, limit: 9 });
       const made = await store.transact('createModelKey', {
-        ...{ id: 'k1', tenant_id: bob, user_id, model: open?.model ?? '', hash: 'h', now: 5 },
+        ...{ id: 'k1', tenant_id: bob, user_id, models: [open?.model ?? ''], hash: 'h', now: 5 },
         ...{ last_four: 'abcd', expires_at: null, idempotency: null },
       });
       assert.ok(made.outcome === 'done' && made.result.ok, JSON.stringify(made));
@@ -91,7 +91,7 @@ onEveryStore('endpoints that are open to others', (inStory) => {
       const owner = { workload_id: id, key_id: 'k1', now: 6 };
       assert.deepEqual(await store.transact('revokeKey', owner), { found: 0 });
       const [listed] = await store.read(listModelKeys, { tenant_id: bob, limit: 9 });
-      assert.deepEqual([listed?.id, listed?.name], ['k1', name]);
+      assert.deepEqual([listed?.row.id, listed?.models], ['k1', [open?.model]]);
       await shareWith(story, name, { uninvite: ['bob'] });
       assert.equal(await apart(), 1, 'its engine may remember');
       const args = { tenant_id: bob, key_id: 'k1', now: 7 };

@@ -20,6 +20,7 @@ export const exportTables = {
   guests: { table: 'endpoint_guests', order: 'created_at, tenant_id' },
   holds: { table: 'holds', order: 'replica, run_epoch, device' },
   keys: { table: 'endpoint_keys', order: 'created_at, id' },
+  key_models: { table: 'endpoint_key_models', order: 'key_id' },
   ledger: { table: 'ledger', order: 'started_steady, id' },
   replicas: { table: 'replicas', order: 'replica' },
   runs: { table: 'runs', order: 'replica, run_epoch' },
@@ -29,6 +30,12 @@ export const exportTables = {
 
 /** Proofs of who may look in or call right now: no part of the record, forgotten by themselves. */
 export const not_exported = ['access_sessions', 'access_tickets', 'run_keys'] as const;
+
+/** Keys of guests to whom it is open are no part of its owner's record. */
+const own_rows: Record<string, string> = {
+  endpoint_keys: ' and tenant_id = $2',
+  endpoint_key_models: ' and key_id in (select id from endpoint_keys where tenant_id = $2)',
+};
 
 /** Rows of one section. */
 export const export_rows = 10_000;
@@ -53,8 +60,7 @@ export const readWorkloadRecord: Query<
   };
   const sections: Record<string, Section> = {};
   for (const [name, { table, order }] of Object.entries(exportTables)) {
-    // Keys of guests to whom it is open are no part of its owner's record.
-    const more = table === 'endpoint_keys' ? ' and tenant_id = $2' : '';
+    const more = own_rows[table] ?? '';
     const params = more === '' ? [workload.id] : [workload.id, workload.tenant_id];
     sections[name] = await section('*', `${table} where workload_id = $1${more}`, order, params);
   }
@@ -62,7 +68,8 @@ export const readWorkloadRecord: Query<
   sections.activity = await section(
     'id, at, user_id, actor, via, request_id, client_request_id, route, target, outcome, details',
     `activity where tenant_id = $1 and outcome = 'done' and (target = $2 or target in
-       (select 'key:' || id from endpoint_keys where workload_id = $3))
+       (select 'key:' || id from endpoint_keys where workload_id = $3
+        union select 'key:' || key_id from endpoint_key_models where workload_id = $3))
        and route ${sql.in(args.routes, 4)}`,
     'at, id',
     [workload.tenant_id, `workload:${workload.id}`, workload.id, ...args.routes],

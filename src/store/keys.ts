@@ -1,18 +1,26 @@
 /**
  * Endpoint keys: what the inference gateway takes (`ept_…`).
  *
- * Invariants: only the hash and the last four characters are stored; a key opens one endpoint; a
- * deleted endpoint's keys are revoked with it, in the same transaction; a disabled user's open
- * nothing.
+ * Invariants: only the hash and the last four characters are stored; a key opens the endpoints that
+ * it was made for, and is revoked with the last of them that is deleted, in the same transaction; a
+ * disabled user's open nothing; its limits are what it says, beside those of its user and model.
  */
+import {
+  no_request_limits,
+  type RequestLimits,
+  requestLimitNames,
+  requestLimitsOf,
+} from '../core/request-limits.ts';
 import { type Action, recordAction } from './activity.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
+import { opens } from './key-endpoints.ts';
 import type { Query, Row, Sql } from './sql.ts';
 import { findWorkload } from './workloads.ts';
 
 export type KeyRow = Row & {
   id: string;
   tenant_id: string;
+  /** The first that it opens; the others are rows of endpoint_key_models. */
   workload_id: string;
   user_id: string;
   hash: string;
@@ -20,13 +28,14 @@ export type KeyRow = Row & {
   created_at: number;
   expires_at: number | null;
   revoked_at: number | null;
-};
+} & RequestLimits;
 
 export type CreateKeyArgs = {
   id: string;
   tenant_id: string;
   user_id: string;
   workload: string;
+  limits?: Partial<RequestLimits>;
   hash: string;
   last_four: string;
   now: number;
@@ -44,26 +53,56 @@ export function createKey(
     if (workload === undefined || workload.state === 'deleted' || workload.kind !== 'endpoint') {
       return { ok: false as const, code: 'not_found' as const };
     }
-    const row = await sql.get<KeyRow>(
-      `insert into endpoint_keys (id, tenant_id, workload_id, user_id, hash, last_four, created_at,
-         expires_at)
-       values ($1, $2, $3, $4, $5, $6, $7, $8) returning *`,
-      [
-        args.id,
-        args.tenant_id,
-        workload.id,
-        args.user_id,
-        args.hash,
-        args.last_four,
-        args.now,
-        args.expires_at,
-      ],
-    );
-    if (row === undefined) throw new Error('the inserted key did not come back');
+    const row = await insertKey(sql, args, workload.id);
     const details = { workload_id: workload.id, last_four: args.last_four };
     await recordAction(sql, args.action, { target: `key:${row.id}`, details });
     return { ok: true as const, row };
   });
+}
+
+export async function insertKey(
+  sql: Sql,
+  args: Omit<CreateKeyArgs, 'workload'>,
+  workload_id: string,
+): Promise<KeyRow> {
+  const { rpm, tpm, concurrency } = { ...no_request_limits, ...args.limits };
+  const { id, tenant_id, user_id, hash, last_four, now, expires_at } = args;
+  const row = await sql.get<KeyRow>(
+    `insert into endpoint_keys (id, tenant_id, workload_id, user_id, hash, last_four, created_at,
+       expires_at, rpm, tpm, concurrency)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning *`,
+    [
+      ...[id, tenant_id, workload_id, user_id, hash, last_four, now, expires_at],
+      ...[rpm, tpm, concurrency],
+    ],
+  );
+  if (row === undefined) throw new Error('the inserted key did not come back');
+  return row;
+}
+
+export type LimitKeyArgs = {
+  tenant_id: string;
+  key_id: string;
+  /** What is not named stays as it is. */
+  limits: Partial<RequestLimits>;
+  action?: Action;
+};
+
+/** Sets limits of a key of a tenant, from its next request on; null: it has no such key. */
+export async function limitKey(sql: Sql, args: LimitKeyArgs): Promise<KeyRow | null> {
+  const known = await sql.get<KeyRow>(
+    `select * from endpoint_keys where id = $1 and tenant_id = $2 ${sql.forUpdate}`,
+    [args.key_id, args.tenant_id],
+  );
+  if (known === undefined) return null;
+  const limits = { ...requestLimitsOf(known), ...args.limits };
+  if (requestLimitNames.every((name) => limits[name] === known[name])) return known;
+  const row = await sql.get<KeyRow>(
+    'update endpoint_keys set rpm = $2, tpm = $3, concurrency = $4 where id = $1 returning *',
+    [known.id, limits.rpm, limits.tpm, limits.concurrency],
+  );
+  await recordAction(sql, args.action, { target: `key:${known.id}`, details: limits });
+  return row ?? known;
 }
 
 /** Keys of guests to whom an endpoint is open are their tenants' alone (model-keys.ts). */
@@ -76,7 +115,7 @@ export async function revokeKey(
 ): Promise<{ found: number }> {
   const changed = await sql.run(
     `update endpoint_keys set revoked_at = $3
-     where workload_id = $1 and id = $2 and revoked_at is null and ${own}`,
+     where ${opens} and id = $2 and revoked_at is null and ${own}`,
     [args.workload_id, args.key_id, args.now],
   );
   if (changed > 0) {
@@ -85,7 +124,7 @@ export async function revokeKey(
     return { found: changed };
   }
   const known = await sql.get(
-    `select id from endpoint_keys where workload_id = $1 and id = $2 and ${own}`,
+    `select id from endpoint_keys where ${opens} and id = $2 and ${own}`,
     [args.workload_id, args.key_id],
   );
   return { found: known === undefined ? 0 : 1 };
@@ -93,16 +132,28 @@ export async function revokeKey(
 
 export const listKeys: Query<{ workload_id: string; limit: number }, KeyRow[]> = (sql, args) =>
   sql.all<KeyRow>(
-    `select * from endpoint_keys where workload_id = $1 and ${own}
+    `select * from endpoint_keys where ${opens} and ${own}
      order by created_at desc, id desc limit $2`,
     [args.workload_id, args.limit],
   );
 
-/** By its hash; not where its maker or their tenant is disabled. */
-export const findKey: Query<{ hash: string }, KeyRow | undefined> = (sql, args) =>
-  sql.get<KeyRow>(
-    `select k.* from endpoint_keys k join users u on u.id = k.user_id and u.disabled_at is null
+export type UsableKeyRow = KeyRow & {
+  /** What it opens beside its first, separated by spaces; null: nothing. */
+  more: string | null;
+  user_rpm: number | null;
+  user_tpm: number | null;
+  user_concurrency: number | null;
+};
+
+/** By its hash, with its user's limits; not where its maker or their tenant is disabled. */
+export const findKey: Query<{ hash: string }, UsableKeyRow | undefined> = (sql, args) =>
+  sql.get<UsableKeyRow>(
+    `select k.*, l.rpm as user_rpm, l.tpm as user_tpm, l.concurrency as user_concurrency,
+       (select string_agg(m.workload_id, ' ') from endpoint_key_models m where m.key_id = k.id)
+         as more
+     from endpoint_keys k join users u on u.id = k.user_id and u.disabled_at is null
        join tenants t on t.id = k.tenant_id and t.disabled_at is null
+       left join request_limits l on l.kind = 'user' and l.subject_id = k.user_id
      where k.hash = $1`,
     [args.hash],
   );
@@ -128,6 +179,10 @@ export type TargetRow = Row & {
   /** What its run stands in for (core/fallback.ts); empty or null: it is as asked. */
   fallback: string | null;
   created_at: number;
+  /** Limits of the endpoint over all who ask. */
+  model_rpm: number | null;
+  model_tpm: number | null;
+  model_concurrency: number | null;
 };
 
 const targets = `
@@ -137,8 +192,10 @@ const targets = `
          or exists (select 1 from endpoint_guests g where g.workload_id = w.id)
          then 1 else 0 end as is_apart,
        r.machine_id, r.placed_class, r.fallback, m.name as machine_name,
-       m.tenant_id as machine_tenant_id, m.region
+       m.tenant_id as machine_tenant_id, m.region, l.rpm as model_rpm, l.tpm as model_tpm,
+       l.concurrency as model_concurrency
      from workloads w
+       left join request_limits l on l.kind = 'model' and l.subject_id = w.id
        left join runs r on r.workload_id = w.id and r.superseded_at is null
          and r.replica < w.replicas and r.wanted = 'run'
          and r.ended_at is null and r.ready_at is not null

@@ -42,12 +42,22 @@ export async function forgetRunKeys(
   return { forgotten };
 }
 
-export type RunKeyRow = Row & { workload_id: string; tenant_id: string };
+export type RunKeyRow = Row & {
+  workload_id: string;
+  tenant_id: string;
+  /** Who made the workload; the limits are theirs. */
+  user_id: string;
+  user_rpm: number | null;
+  user_tpm: number | null;
+  user_concurrency: number | null;
+};
 
 /** The key of a run that goes on, for the endpoints of the tenant of who made it. */
 export const findRunKey: Query<{ hash: string }, RunKeyRow | undefined> = (sql, args) =>
   sql.get<RunKeyRow>(
-    `select k.workload_id, w.tenant_id from run_keys k
+    `select k.workload_id, w.tenant_id, u.id as user_id, l.rpm as user_rpm, l.tpm as user_tpm,
+       l.concurrency as user_concurrency
+     from run_keys k
        join runs r on r.workload_id = k.workload_id and r.replica = k.replica
          and r.run_epoch = k.run_epoch and r.ended_at is null and r.wanted = 'run'
        join workloads w on w.id = k.workload_id and w.run_epoch = k.run_epoch
@@ -55,6 +65,7 @@ export const findRunKey: Query<{ hash: string }, RunKeyRow | undefined> = (sql, 
        join users u on u.id = w.creator_id and u.tenant_id = w.tenant_id
          and u.disabled_at is null and u.role <> 'viewer'
        join tenants t on t.id = w.tenant_id and t.disabled_at is null
+       left join request_limits l on l.kind = 'user' and l.subject_id = u.id
      where k.hash = $1`,
     [args.hash],
   );

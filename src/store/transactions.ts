@@ -23,7 +23,7 @@ import { returnToAsked } from './fallback-return.ts';
 import { forgetIdempotencyKeys } from './idempotency.ts';
 import { noteIdleSoon, parkIdle, setIdlePolicy, wakeIdle } from './idle.ts';
 import { createInvitation, redeemInvitation, revokeInvitation } from './invitations.ts';
-import { createKey, revokeKey } from './keys.ts';
+import { createKey, limitKey, revokeKey } from './keys.ts';
 import { startLedgerClock } from './ledger-clock.ts';
 import { drainMachine, limitMachine, removeMachine, renameMachine } from './machine-changes.ts';
 import { addMachine, updateInventory } from './machines.ts';
@@ -40,6 +40,7 @@ import { setQuota } from './quota-limits.ts';
 import { advanceReclaim, hearMachineGuard, reclaimMachine, releaseMachine } from './reclaim.ts';
 import { setMachineRegion } from './regions.ts';
 import { queueReplicas } from './replica-queue.ts';
+import { setRequestLimits } from './request-limits.ts';
 import { restoreStore } from './restore.ts';
 import { forgetRunKeys, keepRunKey } from './run-keys.ts';
 import { applyReport } from './run-reports.ts';
@@ -93,6 +94,7 @@ export const transactions = {
   hearMachineGuard,
   keepRunKey,
   launchWorkload,
+  limitKey,
   limitMachine,
   logIn,
   makeRoom,
@@ -140,6 +142,7 @@ export const transactions = {
   setMachineRegion,
   setPassword,
   setQuota,
+  setRequestLimits,
   sealActivity,
   setSecret,
   setTenantDisabled,

@@ -12,6 +12,7 @@ import type { WorkloadSpec } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
 import { insertFirstEvent, lockWorkload, moveWorkload, type WorkloadRow } from './events.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
+import { revokeKeysOf } from './key-endpoints.ts';
 import { refuseClaim, withAskedClaims } from './quotas.ts';
 import { addReplicas, hasSeveral, retryFailed } from './replicas.ts';
 import { bumpMachinesOf, type RunRow } from './runs.ts';
@@ -183,10 +184,7 @@ export function deleteWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<C
     const set = { intent: 'deleted' } as const;
     const moved = await moveWorkload(sql, row, { event: 'delete', set, ...why }, args);
     if (moved === null) return null;
-    await sql.run(
-      'update endpoint_keys set revoked_at = $1 where workload_id = $2 and revoked_at is null',
-      [args.now, row.id],
-    );
+    await revokeKeysOf(sql, { workload_id: row.id, now: args.now });
     const left = await wantRuns(sql, row.id, 'remove');
     return left > 0 ? moved : moveWorkload(sql, moved, { event: 'removed', ...why }, args);
   });

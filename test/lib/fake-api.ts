@@ -268,6 +268,7 @@ function newKey(api: FakeApi, call: Call, found: Workload): unknown {
   return schemaOf('createKey', 201).parse({
     id,
     workload_id: found.id,
+    limits: { rpm: null, tpm: null, concurrency: null },
     last_four: endpoint_key.slice(-4),
     created_at: 0,
     expires_at: null,

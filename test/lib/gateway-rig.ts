@@ -6,9 +6,10 @@
  */
 import { Agent, createServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { no_request_limits } from '../../src/core/request-limits.ts';
 import { makeToken } from '../../src/core/token.ts';
 import { createGateway, type Gateway, type GatewayOptions } from '../../src/gateway/gateway.ts';
-import { type GatewayKey, no_limits } from '../../src/gateway/key.ts';
+import type { GatewayKey } from '../../src/gateway/key.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
 import { digest } from '../../src/lib/secret.ts';
 import { type ManualClock, manualClock, startUpstream, type Upstream } from './upstream.ts';
@@ -26,11 +27,12 @@ export const target = {
 export const storedKey: GatewayKey = {
   id: 'k1',
   tenant_id: 't1',
-  workload_id: null,
+  user_id: 'u1',
+  workload_ids: null,
   expires_at: null,
   revoked_at: null,
-  user_id: null,
-  limits: no_limits,
+  limits: no_request_limits,
+  user_limits: no_request_limits,
 };
 
 export type Rig = {

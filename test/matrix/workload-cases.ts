@@ -27,6 +27,14 @@ async function launched(world: World, { place }: Owner): Promise<string> {
   return made.body.id;
 }
 
+/** Of its tenant's member, for an endpoint that was launched for it. */
+async function modelKey(world: World, owner: Owner): Promise<string> {
+  const models = [await launched(world, owner)];
+  const { token } = owner.place.people.member;
+  const { body } = await ask(world.rig, 'POST', '/v1/model-keys', { token, body: { models } });
+  return String(body.id);
+}
+
 /** Whose web page is there to be opened. */
 async function withSite(world: World, owner: Owner): Promise<string> {
   const id = await launched(world, owner);
@@ -125,14 +133,16 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
   listOpenModels: plain(),
   createModelKey: within(async (world, owner) => {
     const id = await launched(world, owner);
-    return { body: { model: id }, object: id };
+    return { body: { models: [id] }, object: id };
   }),
   listModelKeys: plain(),
+  limitModelKey: within(async (world, owner) => {
+    const key_id = await modelKey(world, owner);
+    return { path: { key_id }, body: { rpm: 60 }, object: key_id };
+  }),
   revokeModelKey: within(async (world, owner) => {
-    const model = await launched(world, owner);
-    const { token } = owner.place.people.member;
-    const { body } = await ask(world.rig, 'POST', '/v1/model-keys', { token, body: { model } });
-    return { path: { key_id: String(body.id) }, object: String(body.id) };
+    const key_id = await modelKey(world, owner);
+    return { path: { key_id }, object: key_id };
   }),
   exportWorkload: workload(),
   listModelFiles: plain(),

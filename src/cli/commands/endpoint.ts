@@ -1,11 +1,9 @@
 /**
- * The commands about endpoints that are open to others, and about keys of models.
+ * The commands about endpoints: how many replicas, and to whom else they are open.
  */
 import { type Command, Option } from 'commander';
-import { parseCount, parseDuration } from '../parse.ts';
-import { type Go, json_text } from './go.ts';
-
-const collect = (one: string, before: string[] = []): string[] => [...before, one];
+import { parseCount } from '../parse.ts';
+import { collect, type Go, json_text } from './go.ts';
 
 export function addEndpoint(program: Command, go: Go): void {
   const group = program
@@ -55,40 +53,6 @@ export function addEndpoint(program: Command, go: Go): void {
     .action(
       go(async (context, options) =>
         (await import('../endpoint-sharing.ts')).listOpen(context, options),
-      ),
-    );
-}
-
-export function addKeys(program: Command, go: Go): void {
-  const group = program.command('keys').description('keys by which OpenAI clients use a model');
-  group
-    .command('ls')
-    .description("your tenant's keys, and what each opens")
-    .option('--json', json_text)
-    .action(
-      go(async (context, options) => (await import('../keys.ts')).listKeys(context, options)),
-    );
-  group
-    .command('create')
-    .description('make a key for one model; it is shown once')
-    .requiredOption('--model <model>', 'an endpoint of yours, or tenant/name of one open to you')
-    .option(
-      '--expires <time>',
-      'for so long (90m, 30d); left out: until it is revoked',
-      parseDuration,
-    )
-    .option('--json', json_text)
-    .action(
-      go(async (context, options) => (await import('../keys.ts')).createKey(context, options)),
-    );
-  group
-    .command('revoke')
-    .description('end a key; requests with it are refused from now on')
-    .argument('<id>', 'its id, as in keys ls')
-    .option('--json', json_text)
-    .action(
-      go(async (context, id: string, options) =>
-        (await import('../keys.ts')).revokeKey(context, id, options),
       ),
     );
 }

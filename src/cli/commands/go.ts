@@ -11,3 +11,6 @@ export type Go = <A extends unknown[]>(
 
 export const json_text = 'print one JSON document';
 export const timeout_text = 'wait at most so long (90s, 10m), then leave it going on';
+
+/** Of an option that may be repeated: all its values. */
+export const collect = (one: string, before: string[] = []): string[] => [...before, one];

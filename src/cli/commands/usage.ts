@@ -2,7 +2,7 @@
  * The commands about usage: what was used, what may be, and all that is recorded of a workload.
  */
 import { type Command, Option } from 'commander';
-import { parseAmount, parseCountOrZero, parseSize } from '../parse.ts';
+import { orNone, parseAmount, parseCountOrZero, parseSize } from '../parse.ts';
 import { type Go, json_text } from './go.ts';
 
 const tenant_text = "another tenant's, for operators (id or slug)";
@@ -57,8 +57,4 @@ function addQuota(program: Command, go: Go): void {
     .action(
       go(async (context, options) => (await import('../quota.ts')).setQuota(context, options)),
     );
-}
-
-function orNone(parse: (text: string) => number): (text: string) => number | 'none' {
-  return (text) => (text === 'none' ? text : parse(text));
 }

@@ -8,14 +8,17 @@ import {
   endpointSharingSchema,
   modelKeyListSchema,
   modelKeyRequestSchema,
+  modelKeySchema,
   newModelKeySchema,
   openModelListSchema,
 } from '../endpoint-sharing.ts';
+import { requestLimitChangeSchema } from '../request-limits.ts';
 import { body, failures, idempotent, json, may, nothing, workloadParams } from '../route-parts.ts';
 
 const admin = may('tenant-admin', 'workloads');
 const member = may('member', 'workloads');
 const viewer = may('viewer', 'workloads');
+const keyParams = z.object({ key_id: z.string().max(26) });
 
 export const endpointSharingRoutes = {
   showEndpointSharing: defineRoute(viewer, {
@@ -54,10 +57,16 @@ export const endpointSharingRoutes = {
       ...failures,
     },
   }),
+  limitModelKey: defineRoute(member, {
+    method: 'put',
+    path: '/v1/model-keys/{key_id}/limits',
+    request: { ...body(requestLimitChangeSchema), params: keyParams },
+    responses: { 200: json('The key, with the new limits', modelKeySchema), ...failures },
+  }),
   revokeModelKey: defineRoute(member, {
     method: 'delete',
     path: '/v1/model-keys/{key_id}',
-    request: { params: z.object({ key_id: z.string().max(26) }) },
+    request: { params: keyParams },
     responses: { 204: nothing, ...failures },
   }),
 } as const;

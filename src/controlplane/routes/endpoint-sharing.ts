@@ -7,6 +7,7 @@
 import { EinsoraError } from '../../contract/errors.ts';
 import { routes } from '../../contract/routes.ts';
 import { makeId } from '../../core/ids.ts';
+import { requestLimitsOf } from '../../core/request-limits.ts';
 import { digest } from '../../lib/secret.ts';
 import {
   type EndpointSharing,
@@ -14,8 +15,7 @@ import {
   readEndpointSharing,
   type ShareEndpointResult,
 } from '../../store/endpoint-guests.ts';
-import type { KeyRow } from '../../store/keys.ts';
-import { listModelKeys, type ModelKeyRow } from '../../store/model-keys.ts';
+import { findModelKey, listModelKeys, type ModelKey } from '../../store/model-keys.ts';
 import { findTenant } from '../../store/tenants.ts';
 import { actionOf } from '../action.ts';
 import type { Api } from '../api.ts';
@@ -57,28 +57,38 @@ export function endpointSharingRoutes(app: Api, deps: ApiDeps): void {
 export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.createModelKey, async (c) => {
     const body = c.req.valid('json');
-    const { model, expires_in_ms } = body;
+    const { models, limits, expires_in_ms } = body;
     const { tenant_id, user_id } = c.get('principal');
     const idempotency = idempotencyOf(c, body);
     const key = deps.proofs.makeEndpointKey(idempotency).reveal();
     const action = actionOf(deps, c);
     const { now } = action;
     const create = deps.store.transact('createModelKey', {
-      ...{ id: makeId(now, deps.random.bytes(10)), tenant_id, user_id, model, now },
+      ...{ id: makeId(now, deps.random.bytes(10)), tenant_id, user_id, models, now },
       ...{ hash: digest(key), last_four: key.slice(-4), idempotency, action },
       expires_at: expires_in_ms === undefined ? null : now + expires_in_ms,
+      ...(limits === undefined ? {} : { limits }),
     });
     const made = unwrap(await create.catch(refuseDerivedAgain));
-    if (!made.ok) throw notFound(`model ${model}`);
+    if (!made.ok) throw notFound(`model ${made.model}`);
     refuseAnother(made.row, key);
-    const view = keyView(made.row, made.model);
-    return c.json({ ...view, key, base_url: deps.gateway_url() }, 201);
+    return c.json({ ...keyView(made), key, base_url: deps.gateway_url() }, 201);
   });
 
   app.openapi(routes.listModelKeys, async (c) => {
     const { tenant_id } = c.get('principal');
     const rows = await deps.store.read(listModelKeys, { tenant_id, limit: listed });
-    return c.json({ items: rows.map((row) => keyView(row, modelOf(row))) }, 200);
+    return c.json({ items: rows.map(keyView) }, 200);
+  });
+
+  app.openapi(routes.limitModelKey, async (c) => {
+    const { key_id } = c.req.valid('param');
+    const { tenant_id } = c.get('principal');
+    const args = { tenant_id, key_id, limits: c.req.valid('json'), action: actionOf(deps, c) };
+    await deps.store.transact('limitKey', args);
+    const key = await deps.store.read(findModelKey, { tenant_id, key_id });
+    if (key === undefined) throw notFound(`key ${key_id}`);
+    return c.json(keyView(key), 200);
   });
 
   app.openapi(routes.revokeModelKey, async (c) => {
@@ -92,13 +102,10 @@ export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
   });
 }
 
-function modelOf({ name, slug, owner_id, tenant_id }: ModelKeyRow): string {
-  return owner_id === tenant_id ? name : `${slug}/${name}`;
-}
-
-function keyView(row: KeyRow, model: string) {
+function keyView({ row, models }: ModelKey) {
   const { id, last_four, created_at, expires_at, revoked_at } = row;
-  return { id, model, last_four, created_at, expires_at, revoked_at };
+  const limits = requestLimitsOf(row);
+  return { id, models, limits, last_four, created_at, expires_at, revoked_at };
 }
 
 async function sharingView(

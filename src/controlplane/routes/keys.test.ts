@@ -65,6 +65,7 @@ given('a list of keys tells no secret', async (rig, keys) => {
   assert.deepEqual(Object.keys(key ?? {}), [
     'id',
     'workload_id',
+    'limits',
     'last_four',
     'created_at',
     'expires_at',

@@ -32,6 +32,7 @@ export function keyRoutes(app: Api, deps: ApiDeps): void {
       last_four: key.slice(-4),
       now,
       expires_at: body.expires_in_ms === undefined ? null : now + body.expires_in_ms,
+      ...(body.limits === undefined ? {} : { limits: body.limits }),
       idempotency,
       action: actionOf(deps, c),
     });

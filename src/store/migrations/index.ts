@@ -14,6 +14,7 @@ import { samples } from './0009-samples.ts';
 import { kinds } from './0010-kinds.ts';
 import { runKeys } from './0011-run-keys.ts';
 import { law } from './0012-law.ts';
+import { keyLimits } from './0013-key-limits.ts';
 
 export const migrations: readonly Migration[] = [
   solo,
@@ -28,4 +29,5 @@ export const migrations: readonly Migration[] = [
   kinds,
   runKeys,
   law,
+  keyLimits,
 ];
