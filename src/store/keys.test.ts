@@ -28,6 +28,43 @@ onEveryStore('keys', (inStory) => {
     assert.notEqual((await story.store.read(findKey, { hash: 'hash-k1' }))?.revoked_at, null);
   });
 
+  given('a key of several endpoints is revoked with the last of them', async (story, id) => {
+    await take(story, { do: 'launch', which: 0, clock_ms: 1 });
+    const second = (await workloadsOf(story.store)).find((one) => one.id !== id)?.id ?? '';
+    await createOfMany(story, [id, second, id]);
+    const found = () => story.store.read(findKey, { hash: 'hash-many' });
+    assert.deepEqual([(await found())?.workload_id, (await found())?.more], [id, second]);
+    for (const workload_id of [id, second]) {
+      const [listed] = await story.store.read(listKeys, { workload_id, limit: 10 });
+      assert.equal(listed?.id, 'many');
+    }
+    const remove = (workload: string) =>
+      story.store.transact('deleteWorkload', {
+        ...{ tenant_id: story.ids.tenant_id, workload, idempotency: null },
+        ...{ actor: `user:${story.ids.user_id}`, request_id: 'r', now: story.clock.now() },
+      });
+    await remove(id);
+    assert.equal((await found())?.revoked_at, null);
+    await remove(second);
+    assert.notEqual((await found())?.revoked_at, null);
+  });
+
+  given('a key has limits from its making on, and changed ones at once', async (story) => {
+    await create(story, 'k1', { limits: { rpm: 60, concurrency: 4 } });
+    const limits = async () => {
+      const key = await story.store.read(findKey, { hash: 'hash-k1' });
+      return [key?.rpm, key?.tpm, key?.concurrency];
+    };
+    assert.deepEqual(await limits(), [60, null, 4]);
+    const { tenant_id } = story.ids;
+    const change = { tenant_id, key_id: 'k1', limits: { rpm: null, tpm: 9 } };
+    const changed = await story.store.transact('limitKey', change);
+    assert.deepEqual([changed?.rpm, changed?.tpm, changed?.concurrency], [null, 9, 4]);
+    assert.deepEqual(await limits(), [null, 9, 4]);
+    const of_another = await story.store.transact('limitKey', { ...change, tenant_id: 'other' });
+    assert.equal(of_another, null);
+  });
+
   given('a deleted endpoint, another tenant and no endpoint get no key', async (story) => {
     assert.equal(await create(story, 'k1', { tenant_id: 'other' }), 'not_found');
     assert.equal(await create(story, 'k1', { workload: 'nothing' }), 'not_found');
@@ -78,4 +115,13 @@ async function create(story: Story, id: string, over: object = {}): Promise<stri
   });
   if (done.outcome !== 'done') return done.outcome;
   return done.result.ok ? done.result.row.id : done.result.code;
+}
+
+async function createOfMany(story: Story, models: string[]): Promise<void> {
+  const { tenant_id, user_id } = story.ids;
+  const done = await story.store.transact('createModelKey', {
+    ...{ id: 'many', tenant_id, user_id, models, hash: 'hash-many', last_four: 'abcd' },
+    ...{ now: story.clock.now(), expires_at: null, idempotency: null },
+  });
+  assert.ok(done.outcome === 'done' && done.result.ok, JSON.stringify(done));
 }

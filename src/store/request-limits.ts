@@ -105,20 +105,6 @@ async function findSubject(sql: Sql, of: LimitedName): Promise<Subject | undefin
   return { kind: 'model', subject_id: row.id, tenant_id: row.tenant_id, name: row.name };
 }
 
-/** One's limits, set or not. */
-export const readRequestLimits: Query<{ of: LimitedName }, Limited | undefined> = async (
-  sql,
-  { of },
-) => {
-  const subject = await findSubject(sql, of);
-  if (subject === undefined) return undefined;
-  const row = await sql.get<LimitsRow>(
-    'select * from request_limits where kind = $1 and subject_id = $2',
-    [subject.kind, subject.subject_id],
-  );
-  return { ...subject, limits: requestLimitsOf(row ?? no_request_limits) };
-};
-
 /** All that are set of a tenant, or of one user of it and of its endpoints; by kind and name. */
 export const listRequestLimits: Query<
   { tenant_id: string; only_user: string | null },
