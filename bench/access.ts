@@ -7,10 +7,12 @@
  * ratios those of the rounds' own pairs.
  */
 import { join } from 'node:path';
-import { spawnChild } from '../src/lib/exec.ts';
 import type { Asked } from './access-child.ts';
 import { latency, megabytesPerSecond, requestsPerSecond } from './access-load.ts';
-import { type Missing, type Peer, startChp, startNginx } from './access-peers.ts';
+import { startAccessNginx, startChp } from './access-peers.ts';
+import { startScript } from './child.ts';
+import { median, printTable, rounded } from './figures.ts';
+import { isMissing, type Peer } from './peer.ts';
 
 const connections = 64;
 
@@ -32,7 +34,7 @@ export async function bench({ quick }: { quick: boolean }) {
   const missing: Record<string, string> = {};
   for (const [name, peer] of [
     ['chp', await startChp(upstream)],
-    ['nginx', await startNginx(upstream)],
+    ['nginx', await startAccessNginx(upstream)],
   ] as const) {
     if (isMissing(peer)) missing[name] = peer.missing;
     else sides.push(peerSide(name, peer));
@@ -91,47 +93,16 @@ function report(sides: readonly Side[], missing: Record<string, string>, rounds:
     missing,
     rounds,
   };
-  for (const [name, value] of Object.entries(keys)) {
-    console.log(`${name.padEnd(24)}${typeof value === 'object' ? JSON.stringify(value) : value}`);
-  }
+  printTable(keys);
   return keys;
 }
 
-async function child(role: string, upstream = 0): Promise<{ asked: Asked; stop(): void }> {
+function child(role: string, upstream = 0) {
   const script = join(import.meta.dirname, 'access-child.ts');
-  const args = ['--disable-warning=ExperimentalWarning', script, role, String(upstream)];
-  const made = spawnChild(process.execPath, args, { env: {} });
-  const { stdout } = made;
-  if (stdout === null) throw new Error('the child has no stdout');
-  let said = '';
-  made.stderr?.on('data', (chunk) => {
-    said = (said + chunk).slice(-2000);
-  });
-  const line = await new Promise<string>((resolve, reject) => {
-    let text = '';
-    stdout.on('data', (chunk) => {
-      text += chunk;
-      if (text.includes('\n')) resolve(text);
-    });
-    made.once('exit', () => reject(new Error(`${role} ended: ${said}`)));
-  });
-  return { asked: JSON.parse(line) as Asked, stop: () => void made.kill('SIGKILL') };
+  return startScript<Asked>(script, [role, String(upstream)]);
 }
 
 function peerSide(name: string, peer: Peer): Side {
   const host = `127.0.0.1:${peer.port}`;
   return { name, rounds: [], asked: { port: peer.port, host, headers: [] }, stop: peer.stop };
-}
-
-function isMissing(peer: Peer | Missing): peer is Missing {
-  return 'missing' in peer;
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
-}
-
-function rounded(value: number): number {
-  return Math.round(value * 1000) / 1000;
 }

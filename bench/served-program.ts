@@ -20,6 +20,8 @@ export type Served = {
 type Program = { command: string; args: string[]; url: string; env?: Record<string, string> };
 
 const poll_ms = 5;
+/** Of the kernel's accounts. */
+const tick_ms = 10;
 const stop_grace_ms = 20_000;
 
 export async function serve(program: Program, timeout_ms: number): Promise<Served> {
@@ -79,21 +81,43 @@ export async function freePort(): Promise<number> {
 
 /** Resident memory of a process and all its descendants, in MB (Linux; null elsewhere). */
 export function residentMb(pid: number): number | null {
+  const kib = familyOf(pid).reduce((sum, one) => sum + one.kib, 0);
+  return kib === 0 ? null : (kib * 1024) / 1e6;
+}
+
+/** What a process and all its descendants have had of the processors, in ms (Linux; else null). */
+export function processorMs(pid: number): number | null {
+  const family = familyOf(pid);
+  const ticks = family.map((one) => {
+    const text = readProcess(`/proc/${one.pid}/stat`) ?? '';
+    // The name, in brackets, may have spaces.
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    return Number(fields[11] ?? 0) + Number(fields[12] ?? 0);
+  });
+  return family.length === 0 ? null : ticks.reduce((sum, one) => sum + one, 0) * tick_ms;
+}
+
+/** Null where it ended while we looked. */
+function readProcess(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return null;
+  }
+}
+
+function familyOf(pid: number) {
   const processes = globSync('/proc/[0-9]*/status').flatMap((path) => {
-    try {
-      const text = readFileSync(path, 'utf8');
-      const field = (name: string) =>
-        Number(new RegExp(`^${name}:\\s*(\\d+)`, 'm').exec(text)?.[1] ?? 0);
-      return [{ pid: field('Pid'), parent: field('PPid'), kib: field('VmRSS') }];
-    } catch {
-      return []; // it ended while we looked
-    }
+    const text = readProcess(path);
+    if (text === null) return [];
+    const field = (name: string) =>
+      Number(new RegExp(`^${name}:\\s*(\\d+)`, 'm').exec(text)?.[1] ?? 0);
+    return [{ pid: field('Pid'), parent: field('PPid'), kib: field('VmRSS') }];
   });
   const family = new Set([pid]);
   for (let size = 0; size < family.size; ) {
     size = family.size;
     for (const one of processes) if (family.has(one.parent)) family.add(one.pid);
   }
-  const kib = processes.filter((one) => family.has(one.pid)).reduce((sum, one) => sum + one.kib, 0);
-  return kib === 0 ? null : (kib * 1024) / 1e6;
+  return processes.filter((one) => family.has(one.pid));
 }

@@ -1,0 +1,142 @@
+/**
+ * The inference gateway: what it costs to ask an engine through it, beside the engine itself, nginx,
+ * the least proxy that node:http makes, Portkey and LiteLLM.
+ *
+ * Invariants: all stand before the same made-up engine and take turns in each round; each is a
+ * process of its own; all are asked the same; figures are medians of the rounds, and ratios those
+ * of the rounds' own pairs. The short form leaves Portkey and LiteLLM out.
+ */
+import { join } from 'node:path';
+import { type Child, startScript } from './child.ts';
+import { median, printTable, rounded } from './figures.ts';
+import { holdStreams } from './gateway-held.ts';
+import { type Asked, answersPerSecond, latencies } from './gateway-load.ts';
+import { startLiteLlm, startPortkey } from './gateway-peers.ts';
+import { startNginx } from './nginx.ts';
+import { isMissing, type Missing } from './peer.ts';
+import { processorMs, residentMb } from './served-program.ts';
+
+const connections = 50;
+const held_streams = 4000;
+
+type Round = {
+  rps: number;
+  cpu_us: number | null;
+  p50_ms: number;
+  p99_ms: number;
+  streams: number;
+  rss_mb: number | null;
+};
+type Side = Child<Asked> & { name: string; rounds: Round[] };
+
+export async function bench({ quick }: { quick: boolean }) {
+  const rounds = quick ? 2 : 15;
+  const ms = quick ? 500 : 700;
+  const engine = await startScript<Asked>(script, ['mock']);
+  const { sides, missing } = await startSides(engine, quick);
+  try {
+    for (const { asked } of sides) {
+      await answersPerSecond(asked, 'plain', connections, quick ? 500 : 3000);
+      await answersPerSecond(asked, 'stream', connections, quick ? 300 : 1500);
+    }
+    for (let round = 0; round < rounds; round += 1) {
+      // Who goes first changes, so that a machine that gets slower meanwhile favours nobody.
+      const order = round % 2 === 0 ? sides : [...sides].reverse();
+      for (const side of order) side.rounds.push(await measure(side, ms));
+    }
+    const product = sides.find(({ name }) => name === 'product');
+    const held = product && (await holdStreams(product, engine.asked, held_streams));
+    const keys = { ...report(sides), ...held, missing, rounds };
+    printTable(keys);
+    return keys;
+  } finally {
+    for (const side of sides) await side.stop();
+    engine.stop();
+  }
+}
+
+const script = join(import.meta.dirname, 'gateway-child.ts');
+
+async function startSides(engine: Child<Asked>, quick: boolean) {
+  const { port } = engine.asked;
+  const own = async (name: string) => startScript<Asked>(script, [name, String(port)]);
+  const sides: Side[] = [];
+  const missing: Record<string, string> = {};
+  const add = (name: string, child: Child<Asked> | Missing) => {
+    if (isMissing(child)) missing[name] = child.missing;
+    else sides.push({ ...child, name, rounds: [] });
+  };
+  const peer = async (started: Promise<AskedPeer | Missing>) => {
+    const had = await started;
+    if (isMissing(had)) return had;
+    const { pid, stop, headers = [] } = had;
+    return { asked: { port: had.port, headers }, pid, stop };
+  };
+  add('product', await own('product'));
+  add('bare', await own('bare'));
+  add('direct', { ...engine, stop: () => {} });
+  add('nginx', await peer(startNginx(port, '/health')));
+  const left_out = { missing: 'left out of the short form' };
+  add('portkey', quick ? left_out : await peer(startPortkey(port)));
+  add('litellm', quick ? left_out : await peer(startLiteLlm(port)));
+  return { sides, missing };
+}
+
+type AskedPeer = { port: number; pid: number; headers?: string[]; stop(): Promise<void> };
+
+async function measure({ asked, pid }: Side, ms: number): Promise<Round> {
+  const before = processorMs(pid);
+  const plain = await answersPerSecond(asked, 'plain', connections, ms);
+  const after = processorMs(pid);
+  const times = await latencies(asked, ms / 2);
+  const streams = await answersPerSecond(asked, 'stream', connections, ms);
+  const at = (part: number) => times[Math.floor(times.length * part)] ?? Number.NaN;
+  const spent = before === null || after === null ? null : after - before;
+  return {
+    ...{ rps: plain.per_s, streams: streams.per_s, p50_ms: at(0.5), p99_ms: at(0.99) },
+    cpu_us: spent === null ? null : (spent * 1000) / plain.count,
+    rss_mb: residentMb(pid),
+  };
+}
+
+function report(sides: readonly Side[]) {
+  const of = (name: string) => sides.find((side) => side.name === name)?.rounds ?? null;
+  const product = of('product') ?? [];
+  const pairs = (name: string, of_pair: (ours: Round, theirs: Round) => number) => {
+    const others = of(name);
+    if (others === null) return null;
+    const values = product.flatMap((ours, at) => {
+      const theirs = others[at];
+      return theirs === undefined ? [] : [of_pair(ours, theirs)];
+    });
+    return rounded(median(values));
+  };
+  const rps = (name: string) => pairs(name, (ours, theirs) => ours.rps / theirs.rps);
+  return {
+    rps_vs_bare: rps('bare'),
+    rps_vs_nginx: rps('nginx'),
+    rps_vs_portkey: rps('portkey'),
+    rps_vs_litellm: rps('litellm'),
+    rps_vs_direct: rps('direct'),
+    cpu_vs_bare: pairs('bare', (a, b) => (a.cpu_us ?? Number.NaN) / (b.cpu_us ?? Number.NaN)),
+    added_vs_bare_p50_ms: pairs('bare', (ours, theirs) => ours.p50_ms - theirs.p50_ms),
+    added_p99_ms: pairs('direct', (ours, theirs) => ours.p99_ms - theirs.p99_ms),
+    streams_per_s_vs_bare: pairs('bare', (ours, theirs) => ours.streams / theirs.streams),
+    ...Object.fromEntries(sides.flatMap(({ name, rounds }) => own(name, rounds))),
+  };
+}
+
+/** What one side reached by itself. */
+function own(name: string, rounds: readonly Round[]): [string, unknown][] {
+  const middle = (pick: (round: Round) => number | null, digits: number) =>
+    rounded(median(rounds.map((round) => pick(round) ?? Number.NaN)), digits);
+  return [
+    [`rps_${name}`, middle(({ rps }) => rps, 0)],
+    [`rps_${name}_spread`, rounds.map(({ rps }) => Math.round(rps))],
+    [`cpu_us_${name}`, middle(({ cpu_us }) => cpu_us, 0)],
+    [`p50_ms_${name}`, middle(({ p50_ms }) => p50_ms, 3)],
+    [`p99_ms_${name}`, middle(({ p99_ms }) => p99_ms, 3)],
+    [`streams_per_s_${name}`, middle(({ streams }) => streams, 0)],
+    [`rss_mb_${name}`, middle(({ rss_mb }) => rss_mb, 0)],
+  ];
+}
