@@ -1,6 +1,6 @@
 /**
- * The inference gateway: what it costs to ask an engine through it, beside the engine itself, nginx,
- * the least proxy that node:http makes, Portkey and LiteLLM.
+ * The inference gateway: what it costs to ask an engine through it, beside the engine itself,
+ * nginx, the least proxy that node:http makes, Portkey and LiteLLM.
  *
  * Invariants: all stand before the same made-up engine and take turns in each round; each is a
  * process of its own; all are asked the same; figures are medians of the rounds, and ratios those
