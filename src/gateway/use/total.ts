@@ -34,7 +34,7 @@ export function createUseTotal(of: UseOf, choices: number): UseTotal {
       else ends = of === 'answer' ? [usage] : [...ends, usage];
     },
     total() {
-      const told = of === 'answer' && ends.length > 0 ? ends : [...so_far.values(), ...ends];
+      const told = ends.length > 0 ? ends : [...so_far.values()];
       const [first, ...others] = told;
       if (first === undefined || others.length === 0) return first ?? null;
       return summed(told, Math.max(1, choices));

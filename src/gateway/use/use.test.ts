@@ -95,6 +95,11 @@ test('where each choice ends with a usage of its own they are summed', () => {
   total.add({ choices: [], usage: usage(30, 4, 20) });
   total.add({ choices: [], usage: usage(30, 6, 20) });
   assert.deepEqual(total.total(), usage(30, 10, 20));
+  // It tells its times beside the choice as well, where an answer has but one chunk.
+  const short = createUseTotal('choice', 1);
+  short.add({ choices: [{ index: 0 }], timings: { cache_n: 0, prompt_n: 24, predicted_n: 1 } });
+  short.add({ choices: [], usage: usage(24, 1) });
+  assert.deepEqual(short.total(), usage(24, 1));
   const prompts = createUseTotal('choice', 1);
   prompts.add({ choices: [{ index: 1 }], usage: usage(3, 4) });
   prompts.add({ choices: [{ index: 0 }], usage: usage(2, 6) });
