@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { systemClock } from '../../src/lib/clock.ts';
 import { spawnChild } from '../../src/lib/exec.ts';
 import { systemRandom } from '../../src/lib/random.ts';
+import { resolveModel } from '../../src/models/source.ts';
 import { createLlamaCpp } from '../../src/runtimes/llama-cpp.ts';
 import type { EngineCommand } from '../../src/runtimes/runtime.ts';
 import { until } from './program.ts';
@@ -85,6 +86,17 @@ export async function startRealEngine(options: RealEngineOptions): Promise<RealE
   };
 }
 
+/** The path of SmolLM2-135M, fetched where it is not there yet. */
+export async function smolModel(): Promise<string> {
+  const resolved = await resolveModel('smollm2-135m', {
+    ...{ platform: `${process.platform}-${process.arch}`, env: hostEnv, clock: systemClock },
+    ...{ random: systemRandom, models_folder: join(testCache, 'models') },
+    signal: new AbortController().signal,
+  });
+  if (!resolved.ok) throw new Error(`no model: ${JSON.stringify(resolved)}`);
+  return resolved.path;
+}
+
 async function commandFor(options: RealEngineOptions): Promise<EngineCommand> {
   const runtime = createLlamaCpp({
     ...{ platform: `${process.platform}-${process.arch}`, env: hostEnv, clock: systemClock },
@@ -130,12 +142,15 @@ function call(socket: string, path: string, body?: unknown) {
   return new Promise<{ status: number; text: string }>((resolve, reject) => {
     const method = body === undefined ? 'GET' : 'POST';
     const headers = { 'content-type': 'application/json' };
-    const asked = request({ socketPath: socket, path, method, headers }, (answer) => {
-      let text = '';
-      answer.on('data', (chunk: Buffer) => {
-        text += chunk.toString();
+    // A kept connection may be one that the engine closed after its last stream.
+    const how = { socketPath: socket, path, method, headers, agent: false } as const;
+    const asked = request(how, (answer) => {
+      const chunks: Buffer[] = [];
+      answer.on('data', (chunk: Buffer) => chunks.push(chunk));
+      answer.on('end', () => {
+        const text = Buffer.concat(chunks).toString('utf8');
+        resolve({ status: answer.statusCode ?? 0, text });
       });
-      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }));
       answer.on('error', reject);
     });
     asked.on('error', reject);

@@ -28,22 +28,25 @@ export function wantedUse({ stream, stream_options }: Fields): WantedUse {
   return { at_end, continuous: at_end && options.continuous_usage_stats === true };
 }
 
-/** The fields of a question that an engine is asked to stream. Changes nothing that it is given. */
-export function askForUse(api: StreamedApi, fields: Fields, engine: UseOnDemand): Fields {
-  const { stream_options, ...rest } = fields;
-  const options = fields.stream === true && isFields(stream_options) ? stream_options : {};
-  const wanted = wantedUse(fields);
-  const asked: Fields = { ...rest, stream: true };
-  if (api === 'responses') {
-    // Its last event tells, and knows no such option.
-    return Object.keys(options).length === 0 ? asked : { ...asked, stream_options: options };
-  }
-  if (engine.is_told_anyway && fields.stream === true && !wanted.at_end) {
-    return {
-      ...asked,
-      ...(fields.stream_options === undefined ? {} : { stream_options: options }),
-    };
-  }
+export type AskedForUse = {
+  fields: Fields;
+  /** It is asked to tell more than its client wants to know. */
+  was_injected: boolean;
+};
+
+/** A question that an engine is asked to stream. Changes nothing that it is given. */
+export function askForUse(api: StreamedApi, given: Fields, engine: UseOnDemand): AskedForUse {
+  const { stream_options, ...rest } = given;
+  const own = given.stream === true && isFields(stream_options) ? stream_options : null;
+  const wanted = wantedUse(given);
+  const fields: Fields = own === null ? rest : { ...rest, stream_options: own };
+  fields.stream = true;
+  // The last event of a response tells, and there is no such option.
+  if (api === 'responses') return { fields, was_injected: false };
+  const is_told = engine.is_told_anyway && given.stream === true && !wanted.at_end;
+  if (is_told) return { fields, was_injected: false };
   const more = engine.continuous ? { continuous_usage_stats: true } : {};
-  return { ...asked, stream_options: { ...options, include_usage: true, ...more } };
+  fields.stream_options = { ...own, include_usage: true, ...more };
+  const is_more = engine.continuous && !wanted.continuous;
+  return { fields, was_injected: is_more || !wanted.at_end };
 }

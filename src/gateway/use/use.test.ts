@@ -109,40 +109,47 @@ test('where each choice ends with a usage of its own they are summed', () => {
 // -- Asked for ------------------------------------------------------------------------------------
 
 const silent = { is_told_anyway: false, continuous: false };
+const anyway = { is_told_anyway: true, continuous: false };
+const each = { is_told_anyway: false, continuous: true };
 
 test('an engine is asked to tell, whatever its client wants', () => {
-  const told = { stream: true, stream_options: { include_usage: true } };
+  const fields = { stream: true, stream_options: { include_usage: true } };
+  const told = { fields, was_injected: true };
   assert.deepEqual(askForUse('chat', {}, silent), told);
   assert.deepEqual(askForUse('chat', { stream: true }, silent), told);
-  assert.deepEqual(askForUse('completions', { stream: false, stream_options: { a: 1 } }, silent), {
-    ...told,
+  assert.deepEqual(askForUse('chat', { stream: true, stream_options: null }, silent), told);
+  const no_stream = { stream: false, stream_options: { a: 1 } };
+  assert.deepEqual(askForUse('completions', no_stream, silent), told);
+  const mine = { ...fields, stream_options: { other: 1, include_usage: false } };
+  assert.deepEqual(askForUse('chat', mine, silent), {
+    fields: { ...fields, stream_options: { other: 1, include_usage: true } },
+    was_injected: true,
   });
-  const options = { include_usage: false, other: 1 };
-  assert.deepEqual(askForUse('chat', { stream: true, stream_options: options }, silent), {
-    ...{ stream: true, stream_options: { include_usage: true, other: 1 } },
-  });
+  assert.deepEqual(askForUse('chat', fields, silent), { fields, was_injected: false });
 });
 
-test('an engine that can tells with each chunk, one that tells anyway is not asked twice', () => {
-  const each = { is_told_anyway: false, continuous: true };
-  assert.deepEqual(askForUse('chat', {}, each).stream_options, {
-    ...{ include_usage: true, continuous_usage_stats: true },
-  });
-  const anyway = { is_told_anyway: true, continuous: false };
-  assert.deepEqual(askForUse('chat', { stream: true }, anyway), { stream: true });
-  assert.deepEqual(askForUse('chat', { stream: true, stream_options: null }, anyway), {
-    ...{ stream: true, stream_options: {} },
-  });
-  // An answer that is built has usage.
-  assert.deepEqual(askForUse('chat', {}, anyway).stream_options, { include_usage: true });
+test('an engine that can tells with each chunk', () => {
+  const stream_options = { include_usage: true, continuous_usage_stats: true };
+  const fields = { stream: true, stream_options };
+  const at_end = { stream: true, stream_options: { include_usage: true } };
+  for (const given of [{}, at_end]) {
+    assert.deepEqual(askForUse('chat', given, each), { fields, was_injected: true });
+  }
+  assert.deepEqual(askForUse('chat', fields, each), { fields, was_injected: false });
+});
+
+test('an engine that tells anyway is asked where an answer is built, which has usage', () => {
+  const fields = { stream: true };
+  assert.deepEqual(askForUse('chat', fields, anyway), { fields, was_injected: false });
+  const { stream_options } = askForUse('chat', {}, anyway).fields;
+  assert.deepEqual(stream_options, { include_usage: true });
 });
 
 test('the responses API tells by itself and has other options', () => {
-  assert.deepEqual(askForUse('responses', { input: 'a' }, silent), { input: 'a', stream: true });
-  const stream_options = { include_obfuscation: false };
-  assert.deepEqual(askForUse('responses', { stream: true, stream_options }, silent), {
-    ...{ stream: true, stream_options },
-  });
+  const fields = { stream: true, stream_options: { include_obfuscation: false } };
+  assert.deepEqual(askForUse('responses', fields, each), { fields, was_injected: false });
+  const { fields: built } = askForUse('responses', { input: 'a' }, silent);
+  assert.deepEqual(built, { input: 'a', stream: true });
 });
 
 test('what a client wants counts for streams alone', () => {

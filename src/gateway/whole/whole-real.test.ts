@@ -7,25 +7,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { writeKnownAnswerModel } from '../../../test/lib/known-answer.ts';
-import { type LlamaEngine, smolModel, startLlama } from '../../../test/lib/llama-engine.ts';
 import { needs } from '../../../test/lib/parts.ts';
+import { type RealEngine, smolModel, startRealEngine } from '../../../test/lib/real-engine.ts';
 import { createUseTotal } from '../use/total.ts';
 import { createWhole, type StreamedApi } from './whole.ts';
 
 const real = { ...needs('llama', 'smollm2'), timeout: 600_000 };
 const folder = mkdtempSync(join(tmpdir(), 'einsora-whole-'));
-let known: LlamaEngine;
-let smol: LlamaEngine;
+let known: RealEngine;
+let smol: RealEngine;
 before(async () => {
   if (real.skip !== false) return;
   const path = join(folder, 'known.gguf');
   writeKnownAnswerModel(path);
-  known = await startLlama(path, { parallel: 4 });
-  smol = await startLlama(await smolModel(), { parallel: 4, context_length: 512 });
+  known = await startRealEngine({ model_path: path, parallel: 4 });
+  smol = await startRealEngine({ model_path: await smolModel(), context_length: 512 });
 });
 after(async () => {
-  await known?.close();
-  await smol?.close();
+  await known?.stop();
+  await smol?.stop();
   rmSync(folder, { recursive: true });
 });
 
@@ -48,7 +48,7 @@ function comparable(answer: Json): Json {
   return JSON.parse(text);
 }
 
-async function both(engine: LlamaEngine, api: StreamedApi, question: Json, n = 1) {
+async function both(engine: RealEngine, api: StreamedApi, question: Json, n = 1) {
   const body = { ...base, ...question };
   const asked = api === 'responses' ? {} : { stream_options: { include_usage: true } };
   const own = await engine.call(paths[api], body);
@@ -65,7 +65,7 @@ async function both(engine: LlamaEngine, api: StreamedApi, question: Json, n = 1
   return { own: comparable(JSON.parse(own.text)), built: comparable(whole.result(use.total())) };
 }
 
-async function assertSame(engine: LlamaEngine, api: StreamedApi, question: Json): Promise<Json> {
+async function assertSame(engine: RealEngine, api: StreamedApi, question: Json): Promise<Json> {
   const { own, built } = await both(engine, api, question);
   if (api !== 'responses') assert.deepEqual(built, own);
   // Its event leaves out what the engine's own answer tells of its end.

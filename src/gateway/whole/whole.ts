@@ -6,6 +6,7 @@
  * Invariants: nothing that the engine said is lost; what is no chunk is passed over; an answer
  * whose engine never said that it ended is not whole.
  */
+import type { GatewayApi } from '../request-record.ts';
 import { createChoicesWhole } from './choices.ts';
 import type { Fields } from './fields.ts';
 import { createResponseWhole } from './response.ts';
@@ -22,6 +23,10 @@ export type Whole = {
 /** The APIs whose engines are asked for a stream. */
 export const streamed_apis = ['chat', 'completions', 'responses'] as const;
 export type StreamedApi = (typeof streamed_apis)[number];
+
+export function isStreamed(api: GatewayApi): api is StreamedApi {
+  return (streamed_apis as readonly string[]).includes(api);
+}
 
 export function createWhole(api: StreamedApi): Whole {
   switch (api) {
