@@ -19,6 +19,7 @@ export const workloadExportSchema = z
     keys: rows,
     samples: rows,
     use: rows,
+    requests: rows.openapi({ description: 'Sums by day, key and outcome; nothing of prompts.' }),
     activity: rows,
     usage: z.object({
       metered_ms: z.number(),

@@ -2,13 +2,17 @@
  * Counts what this control plane writes, so that who waits for a change need not ask the store.
  *
  * Invariants: what admission looks at is counted; what it does not (proofs of running, the activity
- * log, samples, last uses) is left out, for it is written all the time.
+ * log, samples, last uses, the gateway's requests) is left out, for it is written all the time.
  */
 import type { Changes } from './changes.ts';
 
 const beside = new Set([
+  'closeRequestJournal',
+  'forgetRequests',
+  'openRequestJournal',
   'proveRunning',
   'recordNotes',
+  'recordRequests',
   'recordSamples',
   'saveUses',
   'sealActivity',

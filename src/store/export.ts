@@ -23,17 +23,22 @@ export const exportTables = {
   key_models: { table: 'endpoint_key_models', order: 'key_id' },
   ledger: { table: 'ledger', order: 'started_steady, id' },
   replicas: { table: 'replicas', order: 'replica' },
+  requests: { table: 'request_days', order: 'day, key_id, model, outcome' },
   runs: { table: 'runs', order: 'replica, run_epoch' },
   samples: { table: 'run_samples', order: 'at, run_epoch, replica' },
   use: { table: 'workload_uses', order: 'workload_id' },
 } as const;
 
-/** Proofs of who may look in or call right now: no part of the record, forgotten by themselves. */
-export const not_exported = ['access_sessions', 'access_tickets', 'run_keys'] as const;
+/**
+ * Proofs of who may look in or call right now, and single requests, of which the sums by day are in
+ * it (ADR-0070): no part of the record, forgotten by themselves.
+ */
+export const not_exported = ['access_sessions', 'access_tickets', 'requests', 'run_keys'] as const;
 
-/** Keys of guests to whom it is open are no part of its owner's record. */
+/** What guests to whom it is open have and do is no part of its owner's record. */
 const own_rows: Record<string, string> = {
   endpoint_keys: ' and tenant_id = $2',
+  request_days: ' and tenant_id = $2',
   endpoint_key_models: ' and key_id in (select id from endpoint_keys where tenant_id = $2)',
 };
 

@@ -41,6 +41,12 @@ import { advanceReclaim, hearMachineGuard, reclaimMachine, releaseMachine } from
 import { setMachineRegion } from './regions.ts';
 import { queueReplicas } from './replica-queue.ts';
 import { setRequestLimits } from './request-limits.ts';
+import {
+  closeRequestJournal,
+  forgetRequests,
+  openRequestJournal,
+  recordRequests,
+} from './requests.ts';
 import { restoreStore } from './restore.ts';
 import { forgetRunKeys, keepRunKey } from './run-keys.ts';
 import { applyReport } from './run-reports.ts';
@@ -72,6 +78,7 @@ export const transactions = {
   advanceReclaim,
   applyModelFiles,
   applyReport,
+  closeRequestJournal,
   closeSession,
   createInvitation,
   createKey,
@@ -87,6 +94,7 @@ export const transactions = {
   eraseActivity,
   fenceMachine,
   forgetIdempotencyKeys,
+  forgetRequests,
   forgetRunKeys,
   forgetSecrets,
   giveMachine,
@@ -101,6 +109,7 @@ export const transactions = {
   noteDeploymentKey,
   noteIdleSoon,
   noteVisit,
+  openRequestJournal,
   openSession,
   parkIdle,
   placeReplica,
@@ -115,6 +124,7 @@ export const transactions = {
   recordExec,
   recordFileChange,
   recordNotes,
+  recordRequests,
   recordSamples,
   releaseMachine,
   removeSecret,

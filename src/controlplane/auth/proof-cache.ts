@@ -22,6 +22,7 @@ export const besideProofs: ReadonlySet<string> = new Set([
   'proveRunning',
   'queueWorkloads',
   'recordNotes',
+  'recordRequests',
   'sealActivity',
   'touchSession',
   'touchToken',

@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { requestRecord } from '../../../test/lib/request-records.ts';
 import {
   addTenant,
   addUser,
@@ -14,6 +15,7 @@ import {
 } from '../../../test/lib/rig.ts';
 import { workloadExportSchema } from '../../contract/export.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
+import { rowOfRecord } from '../../gateway/records/rows.ts';
 import { exportTables, not_exported } from '../../store/export.ts';
 
 const inRig = (name: string, body: (rig: Rig) => Promise<void>) =>
@@ -84,6 +86,9 @@ async function live(rig: Rig): Promise<string> {
   ]) {
     await rig.store.transact('write', { text, params: [id] });
   }
+  const request = requestRecord({ workload_id: id, tenant_id: rig.ids.tenant_id });
+  const recorded = { rows: [rowOfRecord(request)], lost: 0, now: rig.clock.now() };
+  await rig.store.transact('recordRequests', recorded);
   await rig.clock.advance(3600_000);
   await report('ended', 'loading https://ada:canary1@hub/x?sig=canary2\nPASSWORD=canary3\nbye');
   return String(key.key);

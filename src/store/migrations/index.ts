@@ -15,6 +15,7 @@ import { kinds } from './0010-kinds.ts';
 import { runKeys } from './0011-run-keys.ts';
 import { law } from './0012-law.ts';
 import { keyLimits } from './0013-key-limits.ts';
+import { requests } from './0014-requests.ts';
 
 export const migrations: readonly Migration[] = [
   solo,
@@ -30,4 +31,5 @@ export const migrations: readonly Migration[] = [
   runKeys,
   law,
   keyLimits,
+  requests,
 ];
