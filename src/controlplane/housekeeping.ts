@@ -22,6 +22,7 @@ export function startHousekeeping(deps: { store: EinsoraStore; clock: Clock; log
       try {
         await store.transact('forgetIdempotencyKeys', { kept_rounds });
         await store.transact('forgetRunKeys', {});
+        await forgetRequests(store, clock.now() - limits.requests_kept_ms);
       } catch (error) {
         log.warn({ error: describeError(error) }, 'housekeeping failed');
       }
@@ -35,4 +36,13 @@ export function startHousekeeping(deps: { store: EinsoraStore; clock: Clock; log
       await running;
     },
   };
+}
+
+/** In small pieces, so that nobody waits long behind one; what is left is for the next round. */
+async function forgetRequests(store: EinsoraStore, before: number): Promise<void> {
+  const limit = limits.requests_forgotten_at_once;
+  for (let all = 0; all < limits.requests_forgotten_per_round; all += limit) {
+    const { forgotten } = await store.transact('forgetRequests', { before, limit });
+    if (forgotten < limit) return;
+  }
 }

@@ -3,28 +3,20 @@
  *
  * Invariants: what is added is written within `limits.request_journal_ms`, or as soon as a batch is
  * full; one writing at a time, in the order of adding; what the store could not take is kept and
- * tried again, more slowly; at its cap the oldest that wait are dropped and counted; what the store
- * refuses for what it is (a defect) is dropped and counted too, so that it holds up nothing. Adding
- * never waits and never throws. Only what is here when the machine loses its power is lost
- * uncounted; that this happened is seen at the next start.
+ * tried again, more slowly; what the store refuses for what it is (a defect) is dropped and counted,
+ * so that it holds up nothing. Adding never waits and never throws. Only what is here when the
+ * machine loses its power is lost uncounted; that this happened is seen at the next start.
  */
 import { limits } from '../../contract/limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { describeError, type Log } from '../../lib/log.ts';
 import { StoreError } from '../../store/sql.ts';
 import type { RequestRecord } from '../request-record.ts';
-
-export type JournalStanding = {
-  /** Records that are not written yet, and how long the oldest of them waits. */
-  waiting: number;
-  oldest_ms: number;
-  /** Lost so far, ever. */
-  lost: number;
-};
+import { type Backlog, type BacklogStanding, createBacklog } from './backlog.ts';
 
 export type Journal = {
   add(record: RequestRecord): void;
-  standing(): JournalStanding;
+  standing(): BacklogStanding;
   /** Writes what is there, as far as the store takes it, and nothing after it. */
   stop(): Promise<void>;
 };
@@ -38,105 +30,80 @@ export type JournalDeps = {
   log: Log;
 };
 
-type Waiting = { record: RequestRecord; since: number };
-
-export function createJournal({ write, lost: lost_before, clock, log }: JournalDeps): Journal {
-  let lost = lost_before;
-  let waiting: Waiting[] = [];
-  /** Given to the store, which has not answered. */
-  let flying: Waiting[] = [];
+export function createJournal({ write, lost, clock, log }: JournalDeps): Journal {
+  const backlog = createBacklog(lost, clock.monotonic);
   let writing: Promise<boolean> | null = null;
-  let cancel: (() => void) | null = null;
+  let cancel = () => {};
+  let is_waiting = false;
   let failures = 0;
   let is_stopped = false;
 
-  function bound(): void {
-    const over = flying.length + waiting.length - limits.request_journal_records;
-    if (over > 0) lost += waiting.splice(0, over).length;
-  }
-
-  function wait(ms: number): void {
-    if (cancel !== null || is_stopped) return;
-    cancel = clock.after(ms, () => {
-      cancel = null;
+  function wait(): void {
+    if (is_waiting || is_stopped) return;
+    is_waiting = true;
+    cancel = clock.after(pause(failures), () => {
+      is_waiting = false;
       if (writing === null) void flush();
     });
   }
 
-  /** Writes one batch; false where the store did not take it. */
+  /** Writes one batch; false where it has to be tried again. */
   function flush(): Promise<boolean> {
-    cancel?.();
-    cancel = null;
-    flying = waiting.slice(0, limits.request_batch);
-    waiting = waiting.slice(flying.length);
-    writing = write(
-      flying.map(({ record }) => record),
-      lost,
-    )
-      .then(
-        () => written(),
-        (error: unknown) => failed(error),
-      )
-      .finally(() => {
-        writing = null;
-        if (waiting.length >= limits.request_batch && failures === 0 && !is_stopped) void flush();
-        else if (waiting.length > 0) wait(pause(failures));
-      });
+    cancel();
+    is_waiting = false;
+    writing = writeOne({ backlog, write, log }, failures).then((is_settled) => {
+      failures = is_settled ? 0 : failures + 1;
+      writing = null;
+      goOn();
+      return is_settled;
+    });
     return writing;
   }
 
-  function written(): boolean {
-    if (failures > 0) log.info({ waiting: waiting.length }, 'requests are recorded again');
-    failures = 0;
-    flying = [];
-    return true;
-  }
-
-  function failed(error: unknown): boolean {
-    const problem = describeError(error);
-    if (isRefusal(error)) {
-      lost += flying.length;
-      log.error({ problem, lost, records: flying.length }, 'records of requests were refused');
-      flying = [];
-      return true;
-    }
-    failures += 1;
-    waiting = [...flying, ...waiting];
-    flying = [];
-    bound();
-    log.warn({ problem, waiting: waiting.length, lost }, 'requests could not be recorded yet');
-    return false;
+  function goOn(): void {
+    if (writing !== null || is_stopped) return;
+    if (backlog.size() >= limits.request_batch && failures === 0) void flush();
+    else if (backlog.size() > 0) wait();
   }
 
   return {
     add(record) {
-      if (is_stopped) {
-        lost += 1;
-        return;
-      }
-      waiting.push({ record, since: clock.monotonic() });
-      bound();
-      if (writing !== null) return;
-      if (waiting.length >= limits.request_batch && failures === 0) void flush();
-      else wait(pause(failures));
+      backlog.add(record);
+      if (is_stopped) backlog.giveUp();
+      else goOn();
     },
-    standing() {
-      const oldest = flying[0] ?? waiting[0];
-      const oldest_ms = oldest === undefined ? 0 : clock.monotonic() - oldest.since;
-      return { waiting: flying.length + waiting.length, oldest_ms, lost };
-    },
+    standing: backlog.standing,
     async stop() {
       is_stopped = true;
       await writing;
       let goes_on = true;
-      while (goes_on && waiting.length > 0) goes_on = await flush();
-      cancel?.();
-      cancel = null;
-      lost += waiting.length;
-      if (waiting.length > 0) log.error({ lost }, 'records of requests are lost: no store');
-      waiting = [];
+      while (goes_on && backlog.size() > 0) goes_on = await flush();
+      cancel();
+      backlog.giveUp();
+      const left = backlog.standing().lost - lost;
+      if (left > 0) log.error({ lost: left }, 'records of requests were lost');
     },
   };
+}
+
+type Writing = { backlog: Backlog } & Pick<JournalDeps, 'write' | 'log'>;
+
+async function writeOne({ backlog, write, log }: Writing, failures: number): Promise<boolean> {
+  const records = backlog.take();
+  try {
+    await write(records, backlog.standing().lost);
+  } catch (error) {
+    const problem = describeError(error);
+    const is_refused = isRefusal(error);
+    backlog.settle(is_refused ? 'lost' : 'kept');
+    const { waiting, lost } = backlog.standing();
+    if (is_refused) log.error({ problem, lost, waiting }, 'records of requests were refused');
+    else log.warn({ problem, lost, waiting }, 'requests could not be recorded yet');
+    return is_refused;
+  }
+  backlog.settle('written');
+  if (failures > 0) log.info(backlog.standing(), 'requests are recorded again');
+  return true;
 }
 
 /** Longer with each failure in a row. */
