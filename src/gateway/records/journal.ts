@@ -4,8 +4,8 @@
  * Invariants: what is added is written within `limits.request_journal_ms`, or as soon as a batch is
  * full; one writing at a time, in the order of adding; what the store could not take is kept and
  * tried again, more slowly; what the store refuses for what it is (a defect) is dropped and
- * counted, so that it holds up nothing. Adding never waits and never throws. Only what is here when the
- * machine loses its power is lost uncounted; that this happened is seen at the next start.
+ * counted, so that it holds up nothing. Adding never waits and never throws. Only what is here when
+ * the machine loses its power is lost uncounted; that this happened is seen at the next start.
  */
 import { limits } from '../../contract/limits.ts';
 import type { Clock } from '../../lib/clock.ts';
