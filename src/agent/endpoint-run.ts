@@ -19,7 +19,7 @@ import { type Model, validateModel } from '../models/validate.ts';
 import { imageEngine } from '../runtimes/llama-cpp/image.ts';
 import type { Engine, EngineCommand, Runtime } from '../runtimes/runtime.ts';
 import { vllmCommand, vllmEngine } from '../runtimes/vllm.ts';
-import { callEngine } from './engine-client.ts';
+import { callEngine, type EngineReply } from './engine-client.ts';
 import { acceleratorOf, bringImage, startRun } from './image-run.ts';
 import { type Patience, untilAnswered, type Watched, watchRun } from './run-watch.ts';
 import { type Failure, failure, type Order, type Outcome, type RunWork } from './run-work.ts';
@@ -37,6 +37,9 @@ export type EndpointDeps = {
   clock: Clock;
   patience: Patience;
 };
+
+/** What engines answer to what their model is not for. */
+const not_supported = [400, 404, 501];
 
 type Deps = EndpointDeps & { driver: Driver };
 
@@ -150,6 +153,7 @@ function commandOf(
     model_parts: parts.slice(1),
     model_bytes: parts.reduce((sum, part) => sum + statSync(part).size, 0),
     trained_context: model.context_length,
+    pooling: model.pooling,
   });
 }
 
@@ -164,18 +168,7 @@ async function awaitAnswer(
   const loaded = await untilAnswered(watchedOf(deps, run), (status) => status === 200, signal);
   if (!loaded.ok) return loaded;
   stages.begin('answer');
-  const { answer_path, answer_body } = deps.runtime.readiness;
-  const reply = await callEngine(
-    deps.clock,
-    () => deps.driver.dial(run, 'api'),
-    {
-      method: 'POST',
-      path: answer_path,
-      body: answer_body(spec.name),
-      timeout_ms: deps.patience.answer_ms,
-    },
-    signal,
-  );
+  const reply = await firstAnswer(deps, run, spec.name, signal);
   const waited = formatDuration(deps.patience.answer_ms);
   if (!reply.ok) return failure('engine_never_ready', { waited, why: reply.why });
   if (reply.status !== 200) {
@@ -183,6 +176,19 @@ async function awaitAnswer(
   }
   stages.done();
   return { ok: true };
+}
+
+/** The first answer to what the engine's model is for. */
+async function firstAnswer(deps: Deps, run: RunKey, model: string, signal: AbortSignal) {
+  const dial = () => deps.driver.dial(run, 'api');
+  const { answer_ms: timeout_ms } = deps.patience;
+  let reply: EngineReply = { ok: false, why: 'nothing was asked' };
+  for (const { path, body } of deps.runtime.readiness.answers) {
+    const call = { method: 'POST' as const, path, body: body(model), timeout_ms };
+    reply = await callEngine(deps.clock, dial, call, signal);
+    if (!reply.ok || !not_supported.includes(reply.status)) break;
+  }
+  return reply;
 }
 
 function watchedOf({ driver, clock, patience, runtime }: Deps, run: RunKey): Watched {

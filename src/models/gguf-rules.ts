@@ -11,8 +11,14 @@ import type { GgufTensors } from './gguf-tensors.ts';
 import { gguf_value_type as types } from './gguf-types.ts';
 import { must } from './validate-refusal.ts';
 
+/** How the vectors of a text's tokens become the one that is its embedding, or its score. */
+export const poolings = ['mean', 'cls', 'last', 'rank'] as const;
+export type Pooling = (typeof poolings)[number];
+
 export type ModelFacts = {
   architecture: string;
+  /** Of a model that answers with embeddings, or (`rank`) scores; null where it writes. */
+  pooling: Pooling | null;
   context_length: number;
   block_count: number;
   embedding_length: number;
@@ -80,6 +86,7 @@ export function checkModel(
   if (shard !== null && shard.index > 0 && !metadata.values.has('general.architecture')) {
     return {
       architecture: '',
+      pooling: null,
       context_length: 0,
       block_count: 0,
       embedding_length: 0,

@@ -5,7 +5,7 @@
  */
 import { gguf_limits as limits } from './gguf-limits.ts';
 import type { GgufMetadata, GgufValue } from './gguf-metadata.ts';
-import type { ModelFacts } from './gguf-rules.ts';
+import { type ModelFacts, poolings } from './gguf-rules.ts';
 import { gguf_value_type as types } from './gguf-types.ts';
 import { type ModelRule, must } from './validate-refusal.ts';
 
@@ -52,8 +52,10 @@ export function settingsOf(metadata: GgufMetadata, architecture: string): Settin
   if (transformer) checkHeads(read, heads, kv, embedding_length);
   const head_count = Math.max(0, ...heads);
   const head_count_kv = kv.length === 0 ? head_count : Math.max(...kv);
+  // 0 says that there is none.
+  const pooling = poolings[(read.optional('pooling_type', 0, poolings.length) ?? 0) - 1] ?? null;
   return {
-    facts: { context_length, block_count, embedding_length, head_count, head_count_kv },
+    facts: { pooling, context_length, block_count, embedding_length, head_count, head_count_kv },
     transformer,
   };
 }

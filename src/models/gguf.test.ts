@@ -50,6 +50,7 @@ describe('the facts of an accepted model', () => {
       model: {
         format: 'gguf',
         architecture: 'llama',
+        pooling: null,
         context_length: 32_768,
         block_count: 1,
         embedding_length: 384,

@@ -8,6 +8,7 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { writeEmbeddingModel } from '../../test/lib/known-answer.ts';
 import { needs } from '../../test/lib/parts.ts';
 import { hostEnv, testCache } from '../../test/lib/wheel-bench.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -15,7 +16,7 @@ import { spawnChild } from '../lib/exec.ts';
 import { systemRandom } from '../lib/random.ts';
 import { resolveModel } from '../models/source.ts';
 import { createLlamaCpp } from './llama-cpp.ts';
-import type { EngineCommand } from './runtime.ts';
+import type { EngineCommand, EngineOrder } from './runtime.ts';
 
 const real = { ...needs('llama', 'smollm2'), timeout: 600_000 };
 const root = mkdtempSync(join(tmpdir(), 'einsora-engine-'));
@@ -29,7 +30,10 @@ const base = {
 };
 const runtime = createLlamaCpp({ ...base, tools_folder: join(testCache, 'tools') });
 
-async function commandFor(model_path: string): Promise<EngineCommand> {
+async function commandFor(
+  model_path: string,
+  over: Pick<EngineOrder, 'pooling'> = {},
+): Promise<EngineCommand> {
   const found = await runtime.install(() => {}, new AbortController().signal);
   assert.ok(found.ok, JSON.stringify(found));
   const sizes = { cpu_millis: 1000, memory_bytes: 2 * 2 ** 30 };
@@ -39,6 +43,7 @@ async function commandFor(model_path: string): Promise<EngineCommand> {
     model_path,
     model_bytes: statSync(model_path).size,
     trained_context: null,
+    ...over,
   });
 }
 
@@ -77,6 +82,15 @@ function call(path: string, body: unknown = null): Promise<{ status: number; tex
   });
 }
 
+/** What it answers to each question that may make it ready. */
+async function probes(): Promise<number[]> {
+  const statuses: number[] = [];
+  for (const { path, body } of runtime.readiness.answers) {
+    statuses.push((await call(path, body('mine'))).status);
+  }
+  return statuses;
+}
+
 async function untilHealthy(): Promise<void> {
   for (let tries = 0; tries < 1200; tries += 1) {
     const answer = await call(runtime.readiness.health_path).catch(() => null);
@@ -104,10 +118,7 @@ test(
     const { child, ended } = start(await commandFor(model));
     try {
       await untilHealthy();
-      const { answer_path, answer_body } = runtime.readiness;
-      const probe = await call(answer_path, answer_body('mine'));
-      assert.equal(probe.status, 200);
-      assert.equal(JSON.parse(probe.text).usage.completion_tokens, 1);
+      assert.deepEqual(await probes(), [501, 200]);
       const fact = { prompt: 'The capital of France is', temperature: 0, max_tokens: 4 };
       assert.match(JSON.parse((await call('/v1/completions', fact)).text).choices[0].text, /Paris/);
       const messages = [{ role: 'user', content: 'Write one sentence about the sea.' }];
@@ -126,6 +137,26 @@ test(
     }
   },
 );
+
+test('a model for embeddings gives them', real, async () => {
+  const path = join(root, 'embedding.gguf');
+  writeEmbeddingModel(path);
+  const { child } = start(await commandFor(path, { pooling: 'last' }));
+  try {
+    await untilHealthy();
+    assert.equal((await probes())[0], 200);
+    const { text } = await call('/v1/embeddings', { input: ['one text', 'another'] });
+    const vectors = JSON.parse(text).data.map((one: { embedding: number[] }) => one.embedding);
+    assert.deepEqual(
+      vectors.map(([first]: number[]) => first),
+      [1, 1],
+      'as its table says',
+    );
+    assert.equal(vectors[0].length, 384);
+  } finally {
+    child.kill('SIGKILL');
+  }
+});
 
 test(
   'a model that cannot be loaded ends the engine with 1 and a clear last line',

@@ -121,7 +121,8 @@ test('the command of the wheel is this', () => {
       ...['/usr/bin/python3.11', '-I', '-S', '-B', '/opt/einsora/serve.py'],
       '/opt/einsora/engine',
       '{"model":"/model/model.gguf","socket":"/run/einsora/api.sock","alias":"mine",' +
-        '"context_tokens":4096,"parallel":2,"threads":2,"http_threads":34,"prompt_cache_mib":888}',
+        '"context_tokens":4096,"parallel":2,"threads":2,"http_threads":34,"prompt_cache_mib":888,' +
+        '"pooling":null}',
     ],
     env: { HOME: '/tmp', LC_ALL: 'C', PATH: '/usr/bin:/bin' },
     mounts: [
@@ -193,4 +194,19 @@ test('of a Python only the interpreter and its libraries are shown, of a linked 
   assert.deepEqual(at('/usr/local/bin/python3.12', '/usr/local'), []);
   assert.deepEqual(at('/home/me/py/bin/python3.12', '/home/me/py'), ['/home/me/py/bin/python3.12']);
   assert.deepEqual(at('/nix/store/abc/bin/python3.12', '/nix/store/abc'), ['/nix/store']);
+});
+
+test('a model for embeddings is served as one, each text as one batch', () => {
+  const engine = {
+    ...{ label: 'x', dialect: 'llama-server' as const, program: ['x'], mounts: [], flags: [] },
+  };
+  const embedding = engineCommand(engine, { ...order, pooling: 'mean' });
+  const flags = embedding.argv.slice(embedding.argv.indexOf('--embedding'));
+  assert.deepEqual(flags.slice(0, 3), ['--embedding', '--pooling', 'mean']);
+  assert.deepEqual(flags.slice(3, 7), ['--batch-size', '2048', '--ubatch-size', '2048']);
+  assert.match(embedding.notes.join(), /embeddings \(mean\)/);
+  const ranking = engineCommand(engine, { ...order, pooling: 'rank' });
+  assert.ok(ranking.argv.includes('--reranking'));
+  assert.match(ranking.notes.join(), /ranks documents/);
+  assert.ok(!engineCommand(engine, order).argv.includes('--embedding'));
 });

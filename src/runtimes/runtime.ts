@@ -50,6 +50,8 @@ export type EngineOrder = {
   model_bytes: number;
   /** What the model was trained for, where its file says so. */
   trained_context: number | null;
+  /** Of a model for embeddings (or scores, `rank`); null or left out: it writes. */
+  pooling?: 'mean' | 'cls' | 'last' | 'rank' | null;
 };
 
 export type EngineCommand = {
@@ -61,11 +63,13 @@ export type EngineCommand = {
   notes: string[];
 };
 
-/** How to tell that it answers: health first, then one token (health alone can lie). */
+/**
+ * How to tell that it answers: health first, then one real answer (health alone can lie). An
+ * engine that says that its model is not for this is asked for the next.
+ */
 export type Readiness = {
   health_path: string;
-  answer_path: string;
-  answer_body(model: string): Record<string, unknown>;
+  answers: readonly { path: string; body(model: string): Record<string, unknown> }[];
 };
 
 export type Runtime = {

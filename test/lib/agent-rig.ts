@@ -47,8 +47,7 @@ const runtime: Runtime = {
   name: 'made up',
   readiness: {
     health_path: '/health',
-    answer_path: '/v1/chat/completions',
-    answer_body: (model) => ({ model, messages: [] }),
+    answers: [{ path: '/v1/chat/completions', body: (model) => ({ model, messages: [] }) }],
   },
   find: async () => ({ ok: true, engine: { ...engine, program: [], mounts: [], flags: [] } }),
   install: async () => ({ ok: true, engine: { ...engine, program: [], mounts: [], flags: [] } }),

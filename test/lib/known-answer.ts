@@ -40,6 +40,15 @@ export function writeKnownAnswerModel(path: string): KnownAnswer {
   return { sentence, completion_tokens: words.length + 1 };
 }
 
+/** Writes a model that gives every text the same embedding of length 384: 1, then nothing but 0. */
+export function writeEmbeddingModel(path: string): void {
+  const model = successorModel({
+    ...{ name: 'Einsora embedding', words: ['▁one'], ends: true, width: 384, blocks: 1 },
+  });
+  const pooling = entry.u32('llama.pooling_type', 3);
+  writeFileSync(path, ggufFile({ ...model, entries: [...model.entries, pooling] }));
+}
+
 /** Writes the slow model; its answer "on and on and on ..." ends only with the context. */
 export function writeSlowModel(path: string): void {
   const words = ['▁on', '▁and'];

@@ -15,8 +15,18 @@ const model_folder = '/model';
 
 export const readiness: Readiness = {
   health_path: '/health',
-  answer_path: '/v1/completions',
-  answer_body: (model) => ({ model, prompt: 'Hello', max_tokens: 1, stream: false }),
+  // Embeddings first: one that only writes says at once that it has none, and one that is no writer
+  // must not be made to write.
+  answers: [
+    {
+      path: '/v1/embeddings',
+      body: (model) => ({ model, input: 'Hello', encoding_format: 'base64' }),
+    },
+    {
+      path: '/v1/completions',
+      body: (model) => ({ model, prompt: 'Hello', max_tokens: 1, stream: false }),
+    },
+  ],
 };
 
 export function engineCommand(engine: Engine, order: EngineOrder): EngineCommand {
@@ -50,6 +60,16 @@ function scriptSettings(order: EngineOrder, settings: Settings, model: string): 
   return JSON.stringify({ model, socket, alias: order.spec.name, ...settings });
 }
 
+/** The whole text of a slot is one batch: models that look both ways cannot do with parts. */
+function poolingArguments({ pooling, context_tokens, parallel }: Settings): string[] {
+  if (pooling === null) return [];
+  const batch = String(context_tokens / parallel);
+  return [
+    ...[pooling === 'rank' ? '--reranking' : '--embedding', '--pooling', pooling],
+    ...['--batch-size', batch, '--ubatch-size', batch],
+  ];
+}
+
 function serverArguments(
   engine: Engine,
   order: EngineOrder,
@@ -73,6 +93,7 @@ function serverArguments(
     ...['--ctx-size', String(settings.context_tokens), '--parallel', String(settings.parallel)],
     ...['--threads', String(settings.threads)],
     ...['--gpu-layers', engine.on_gpu === true ? 'all' : '0'],
+    ...poolingArguments(settings),
     ...sometimes.filter(([flag]) => engine.flags.includes(flag)).flat(),
   ];
 }

@@ -49,6 +49,13 @@ def parameters(library, wanted):
     params.server_tools = []
     params.cors_origins = "localhost"
     params.cors_credentials = False
+    if wanted["pooling"] is not None:
+        params.embedding = True
+        params.pooling_type = getattr(
+            library.llama_pooling_type, "LLAMA_POOLING_TYPE_" + wanted["pooling"].upper()
+        )
+        # The whole text is one batch: models that look both ways cannot do with parts.
+        params.n_batch = params.n_ubatch = wanted["context_tokens"] // wanted["parallel"]
     return params
 
 

@@ -7,6 +7,8 @@
 import { modelMemoryBytes } from '../../core/catalog.ts';
 import type { EngineOrder } from '../runtime.ts';
 
+type Pooling = NonNullable<EngineOrder['pooling']>;
+
 export type Settings = {
   /** Of all slots together. */
   context_tokens: number;
@@ -14,6 +16,8 @@ export type Settings = {
   threads: number;
   http_threads: number;
   prompt_cache_mib: number;
+  /** Of a model for embeddings or scores. */
+  pooling: Pooling | null;
 };
 
 /** Two, so that a probe is answered while someone's long answer is on its way. */
@@ -26,7 +30,7 @@ const prompt_cache_limit_mib = 1024;
 const waiting_clients = 32;
 
 export function settingsFor(order: EngineOrder): Settings {
-  const { spec } = order;
+  const { spec, pooling = null } = order;
   const parallel = spec.parallel ?? default_parallel;
   const context =
     spec.context_length ?? Math.min(default_context, order.trained_context ?? 2 ** 31);
@@ -35,7 +39,9 @@ export function settingsFor(order: EngineOrder): Settings {
     parallel,
     threads: Math.max(1, Math.floor(spec.cpu_millis / 1000)),
     http_threads: parallel + waiting_clients,
-    prompt_cache_mib: promptCacheMib(spec.memory_bytes, order.model_bytes),
+    // Embeddings are worked out anew each time.
+    prompt_cache_mib: pooling === null ? promptCacheMib(spec.memory_bytes, order.model_bytes) : 0,
+    pooling,
   };
 }
 
@@ -45,7 +51,11 @@ export function settingsNotes(settings: Settings): string[] {
   return [
     `${settings.parallel} answers at once, ${context} tokens of context each`,
     `${settings.threads} ${settings.threads === 1 ? 'thread' : 'threads'} of the CPU`,
-    `${settings.prompt_cache_mib} MiB for remembered prompts`,
+    settings.pooling === null
+      ? `${settings.prompt_cache_mib} MiB for remembered prompts`
+      : settings.pooling === 'rank'
+        ? 'ranks documents'
+        : `embeddings (${settings.pooling})`,
   ];
 }
 
