@@ -28,6 +28,8 @@ function faulty(fault: (text: string, ran: readonly string[]) => number | null) 
     prepare: (text) => {
       const statement = real.prepare(text);
       return {
+        setReturnArrays: (enabled) => statement.setReturnArrays(enabled),
+        columns: () => statement.columns(),
         get: (...params) => statement.get(...params),
         iterate: (...params) => statement.iterate(...params),
         all: (...params) => statement.all(...params),

@@ -2,8 +2,8 @@
  * The store in this process's memory, for tests and the simulator: the same SQL, gone when closed.
  *
  * Invariants: transactions and queries take turns on the one connection (a second one would be
- * another database); args and results travel as JSON, as they do to the worker; a query cannot
- * write.
+ * another database), so that each query sees one snapshot without a transaction of its own; args
+ * and results travel as JSON, as they do to the worker; a query cannot write.
  */
 import { createRunner, decode, encode, errorOf } from './batch.ts';
 import { type Migration, migrate } from './migrate.ts';
@@ -69,6 +69,8 @@ function guardReads(connection: Connection) {
   const doubtful: Prepared[] = [];
   const guarded: Statements = {
     ...cached,
+    begin: () => {},
+    rollback: () => {},
     find(text) {
       const prepared = cached.find(text);
       if (harmless.has(prepared)) return prepared;

@@ -47,6 +47,8 @@ function dying(real: Connection, at: number): Connection {
     prepare: (text) => {
       const statement = real.prepare(text);
       return {
+        setReturnArrays: (enabled) => statement.setReturnArrays(enabled),
+        columns: () => statement.columns(),
         get: (...params) => step(() => statement.get(...params)),
         iterate: (...params) => step(() => statement.iterate(...params)),
         all: (...params) => step(() => statement.all(...params)),
