@@ -53,8 +53,9 @@ export function bringUp(
   one.busy = 'bringing-up';
   one.phase = 'preparing';
   const bound = boundWork(deps.works, { run: one.run, spec, secrets });
-  const { lostGpus = () => new Map(), clock } = deps;
-  const work = endingWithGpus(bound, spec.gpu_uuids ?? [], lostGpus, clock);
+  const { lostGpus, clock } = deps;
+  const gpus = spec.gpu_uuids ?? [];
+  const work = lostGpus === undefined ? bound : endingWithGpus(bound, gpus, lostGpus, clock);
   one.work = supervise(deps, one, work).finally(() => {
     if (one.busy === 'bringing-up') one.busy = 'no';
     deps.changed();

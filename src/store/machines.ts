@@ -189,6 +189,13 @@ export async function recordNews(
 export const findMachine: Query<{ machine_id: string }, MachineRow | undefined> = (sql, args) =>
   sql.get<MachineRow>('select * from machines where id = $1', [args.machine_id]);
 
+/** What each report needs of its machine: without the inventory, which is long. */
+export const machineInBrief: Query<
+  { machine_id: string },
+  (Row & { name: string; generation: number }) | undefined
+> = (sql, args) =>
+  sql.get('select name, generation from machines where id = $1', [args.machine_id]);
+
 /** A machine, which is not changed by another transaction meanwhile; one that was removed is none. */
 export function lockMachine(sql: Sql, machine_id: string): Promise<MachineRow | undefined> {
   return sql.get<MachineRow>(

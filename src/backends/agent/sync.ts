@@ -22,7 +22,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
 import { createSignal, type Signal } from '../../lib/signal.ts';
-import { findMachine } from '../../store/machines.ts';
+import { findMachine, machineInBrief } from '../../store/machines.ts';
 import type { Heard, MachineProof } from '../../store/proofs.ts';
 import { type DesiredRow, runsOfMachine } from '../../store/runs.ts';
 import type { Query } from '../../store/sql.ts';
@@ -265,9 +265,10 @@ async function applyReported(
   const before = session.heard;
   session.heard = heardIn(report, clock);
   if (proof === session.applied && report.inventory === null) return;
-  const machine = await store.read(findMachine, { machine_id });
-  const machine_name = machine?.name ?? machine_id;
+  const { name: machine_name = machine_id } =
+    (await store.read(machineInBrief, { machine_id })) ?? {};
   if (report.inventory !== null) {
+    const machine = await store.read(findMachine, { machine_id });
     const inventory = JSON.stringify(report.inventory);
     const { name, offered } = report.inventory;
     const news = gpuNews(context, machine, report.inventory);
@@ -365,7 +366,7 @@ const desiredOfMachine: Query<
   { machine_id: string },
   { generation: number; rows: DesiredRow[] } | undefined
 > = async (sql, args) => {
-  const machine = await findMachine(sql, args);
+  const machine = await machineInBrief(sql, args);
   if (machine === undefined) return undefined;
   return { generation: machine.generation, rows: await runsOfMachine(sql, args) };
 };
