@@ -55,10 +55,10 @@ const moves_at_once = 1;
 /** Waiting workloads moved by one transaction, and by one pass. */
 const members_of_one = 50;
 const queued_limit = 5000;
-/** A pass at least so often, in periods, even where nothing seems to have changed. */
-const full_every = 6;
-/** Where nothing waits, a look at the store so often, in periods. */
-const idle_every = 60;
+/** A pass at least so often, in periods, while something waits and nothing seems to change. */
+const full_every = 24;
+/** A look at the store so often, in periods: another control plane may have written. */
+const look_every = { waiting: 12, idle: 60 };
 
 export type ControllerDeps = {
   store: EinsoraStore;
@@ -135,13 +135,14 @@ async function loop(
   let quiet_periods = 0;
   while (!stopping.aborted) {
     try {
-      // Where nothing waits, a look at the store is all that a full pass would come to.
       const { memory } = context;
-      const enough = memory.waiting === 0 ? idle_every : full_every;
-      const is_idle = memory.waiting === 0 && quiet_periods >= enough;
-      if (is_idle) memory.seen = '';
-      if ((is_idle || quiet_periods < enough) && (await nothingChanged(context))) {
-        quiet_periods = is_idle ? 0 : quiet_periods + 1;
+      const is_idle = memory.waiting === 0;
+      const look_after = is_idle ? look_every.idle : look_every.waiting;
+      if (quiet_periods % look_after === look_after - 1) memory.seen = '';
+      // Where nothing waits, a look at the store is all that a full pass would come to.
+      const is_full = !is_idle && quiet_periods >= full_every;
+      if (!is_full && (await nothingChanged(context))) {
+        quiet_periods += 1;
       } else {
         quiet_periods = 0;
         const facts = await pass(context);

@@ -176,7 +176,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
       gatewayKey: createRunKeys({ store, clock, runTokens }),
     }),
   });
-  const reclaims = startReclaims({ store, clock, log, changed });
+  const reclaims = startReclaims({ store, clock, log, changed, written: changes.written });
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence, dev: options.dev });
   const [queue, revocations] = [createQueueView(), createRevocations(clock)];

@@ -81,7 +81,7 @@ async function serve(
     controller.wake();
     sync.wake();
   };
-  const reclaims = startReclaims({ store, clock, log, changed: wake });
+  const reclaims = startReclaims({ store, clock, log, changed: wake, written });
   const accounting = await startAccounting({ store, clock, log, proofs: sync.proofs });
   const machines = createMachineViews({ store, presence });
   const controller = createController({

@@ -53,6 +53,8 @@ export type Deployment = {
   hasMet(machine_id: string): boolean;
   /** After each event: what was touched is checked. False ends the story. */
   look(): boolean;
+  /** Calls it after each event that wrote, until it returns true. */
+  afterWrites(seen: () => boolean): void;
   lookAtAll(): void;
   heal(): void;
   close(): void;
@@ -77,6 +79,7 @@ export function createDeployment(story: Story, count: number): Deployment {
   const client = createClient(asking);
   const operator = createOperator(story, user_link, tenants, there);
   const invariants = createInvariants(story, database.watch, truths);
+  const watchers = new Set<() => boolean>();
   const deployment: Deployment = {
     ...{ host, database, machines, client, operator, user_link, invariants, truths },
     order: createOrder(story),
@@ -92,7 +95,8 @@ export function createDeployment(story: Story, count: number): Deployment {
     bringUpControlPlane: () => bringUpControlPlane(story, deployment),
     bringUpAgent: (machine) => bringUpAgent(story, deployment, machine),
     hasMet: (machine_id) => hasMet(deployment, machine_id),
-    look: createLook(story, () => deployment),
+    look: createLook(story, () => deployment, watchers),
+    afterWrites: (seen) => void watchers.add(seen),
     lookAtAll: () => invariants.checkAll(),
     heal: () => heal(deployment),
     close() {
@@ -155,12 +159,19 @@ function hasMet({ machines, store_epoch }: Deployment, machine_id: string): bool
   return (identity?.store_epoch ?? 1) >= store_epoch;
 }
 
-function createLook(story: Story, there: () => Deployment): () => boolean {
+function createLook(
+  story: Story,
+  there: () => Deployment,
+  watchers: Set<() => boolean>,
+): () => boolean {
   let events = 0;
   return () => {
     const { database, invariants } = there();
     events += 1;
-    if (database.wasWritten()) invariants.check(database.watch.take());
+    if (database.wasWritten()) {
+      invariants.check(database.watch.take());
+      for (const seen of watchers) if (seen()) watchers.delete(seen);
+    }
     if (events % full_look_every === 0) invariants.checkAll();
     return story.violation() === null;
   };

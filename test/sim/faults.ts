@@ -148,15 +148,19 @@ function step(context: Context, who: Who, by_ms: number): void {
   if (who === 'control plane' && deployment.controlPlane === null) deployment.invariants.forgive();
 }
 
-/** Looks twice a second until something rests, at most until all is made well. */
+/** Looks after each write until something rests, at most until all is made well. */
 function stepAtRest(context: Context, by_ms: number): void {
-  const { host, database } = context.deployment;
-  const resting = database.watch.get(
-    `select id from workloads where state in ('pending', 'queued') and not_before > ?1`,
-    host.now() + 500,
-  );
-  if (resting === undefined) context.later(500, () => stepAtRest(context, by_ms));
-  else step(context, 'control plane', by_ms);
+  const { deployment } = context;
+  deployment.afterWrites(() => {
+    if (context.is_over) return true;
+    const resting = deployment.database.watch.get(
+      `select id from workloads where state in ('pending', 'queued') and not_before > ?1`,
+      deployment.host.now() + 500,
+    );
+    if (resting === undefined) return false;
+    step(context, 'control plane', by_ms);
+    return true;
+  });
 }
 
 const placing_looks = 500;
