@@ -33,7 +33,7 @@ export async function startProduct(dial: () => Promise<Duplex>): Promise<Asked> 
   const { store } = changes;
   let port = 0;
   const { gateway, api, access } = openFaces({
-    ...{ ...rig.apiDeps, store, changes, clock, random, log },
+    ...{ ...rig.apiDeps, asOf: rig.asOf, store, changes, clock, random, log },
     use: await openUse({ store, clock, log, changed: () => {} }),
     backend: { ...rig.apiDeps.backend, dial },
     host_key: openHostKey(folder),
@@ -54,8 +54,9 @@ async function addEndpoint({ store, ids }: Rig): Promise<string> {
     `insert into workloads (id, tenant_id, creator_id, name, kind, spec, state, intent,
         park_cause, code, details, revision, run_epoch, event_number, event_at, attempts,
         not_before, created_at, state_since)
-      values ($1, $2, $3, 'smol', 'endpoint', '{"kind":"endpoint","name":"smol"}', 'running',
-        'running', 'none', 'waiting_for_placement', '{}', 1, 1, 0, 0, 0, 0, $4, $4)`,
+      values ($1, $2, $3, 'smol', 'endpoint',
+        '{"kind":"endpoint","name":"smol","model_params":{}}', 'running', 'running', 'none',
+        'waiting_for_placement', '{}', 1, 1, 0, 0, 0, 0, $4, $4)`,
     [id, ids.tenant_id, ids.user_id, now],
   );
   await write(

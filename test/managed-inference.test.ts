@@ -7,10 +7,10 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { routes } from '../src/contract/routes.ts';
 import type { Workload } from '../src/contract/workloads.ts';
-import { createTargets } from '../src/controlplane/targets.ts';
 import { createGateway } from '../src/gateway/gateway.ts';
 import { createFleet, type Fleet } from './lib/fleet.ts';
 import { type RigServer, serveRig } from './lib/rig-server.ts';
+import { targetsOf } from './lib/rig-targets.ts';
 
 const endpoint = { kind: 'endpoint', model: 'smollm2-135m', gpu_class: 'cpu-1c-2g' };
 const fleet = {} as Fleet;
@@ -29,12 +29,12 @@ before(async () => {
       { name: 'rack', as: 'libvirt' },
     ]),
   );
-  const { store, clock, random, log, apiDeps, presence } = fleet.rig;
+  const { clock, log, apiDeps } = fleet.rig;
   await fleet.person('acme', 'tenant-admin');
   const gateway = createGateway({
-    ...createTargets(store as unknown as typeof apiDeps.store, null, { presence, random, clock }),
+    ...targetsOf(fleet.rig),
     dial: (run, machine_id, port) => apiDeps.backend.dial(machine_id, run, port),
-    ...{ clock, log, region: 'local' },
+    ...{ clock, log },
   });
   Object.assign(served, await serveRig(fleet.rig, gateway));
   chat = await fleet.launch('acme', {

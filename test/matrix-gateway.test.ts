@@ -5,12 +5,12 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { gatewayRoutes } from '../src/contract/routes.ts';
-import { createTargets } from '../src/controlplane/targets.ts';
 import { makeToken } from '../src/core/token.ts';
 import { createGateway } from '../src/gateway/gateway.ts';
 import { digest } from '../src/lib/secret.ts';
 import { ask } from './lib/rig.ts';
 import { type RigServer, serveRig } from './lib/rig-server.ts';
+import { targetsOf } from './lib/rig-targets.ts';
 import { createWorld, type Headers, type Place, type World } from './matrix/world.ts';
 
 const world = {} as World;
@@ -20,11 +20,11 @@ before(async () => {
   Object.assign(world, await createWorld());
   const { rig } = world;
   const gateway = createGateway({
-    ...createTargets(rig.apiDeps.store),
+    ...targetsOf(rig),
     dial: async () => {
       throw new Error('nothing runs here');
     },
-    ...{ clock: rig.clock, log: rig.log, region: 'local' },
+    ...{ clock: rig.clock, log: rig.log },
   });
   Object.assign(served, await serveRig(rig, gateway));
 });

@@ -17,6 +17,8 @@ export const limits = {
   requests_forgotten_at_once: 1000,
   requests_forgotten_per_round: 1_000_000,
   recorded_model_chars: 200,
+  keys_remembered: 10_000,
+  routes_remembered: 2000,
   relay_connections: 512,
   relay_connections_of_one: 64,
   relay_requests_of_one: 32,

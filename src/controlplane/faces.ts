@@ -4,6 +4,7 @@
 import type { HostKey } from '../access/ssh/host-key.ts';
 import { hostKeyLine } from '../access/ssh/host-key.ts';
 import type { RunKey } from '../core/run.ts';
+import { createBalancer } from '../gateway/balance/balancer.ts';
 import { createGateway, type Gateway } from '../gateway/gateway.ts';
 import type { Log } from '../lib/log.ts';
 import type { Secret } from '../lib/secret.ts';
@@ -14,6 +15,7 @@ import { createSignIns } from './auth/sign-ins.ts';
 import type { Changes } from './changes.ts';
 import { createTargets } from './targets.ts';
 import type { Use } from './use.ts';
+import type { WriteWatch } from './write-watch.ts';
 
 /** Made here, of the rest. */
 type Made =
@@ -23,6 +25,8 @@ type Made =
 export type FaceDeps = Omit<ApiDeps, Made> & {
   log: Log;
   changes: Pick<Changes, 'onSettled'>;
+  /** Of keys and of where models' names lead (write-watch.ts). */
+  asOf: WriteWatch['asOf'];
   use: Use;
   host_key: HostKey;
   siteToken(run: RunKey): Secret;
@@ -41,8 +45,9 @@ export function openFaces(deps: FaceDeps): Faces {
   const dial = (run: RunKey, machine_id: string, port_name: string) =>
     backend.dial(machine_id, run, port_name);
   const gateway = createGateway({
-    ...createTargets(store, waker, { presence: deps.presence, random, clock }),
-    ...{ dial, clock, log, region: 'local', using: lastUse.hold },
+    ...createTargets({ store, asOf: deps.asOf, waker, presence: deps.presence }),
+    balancer: createBalancer(random, clock),
+    ...{ dial, clock, log, using: lastUse.hold },
   });
   const api = createApi({
     ...{ ...deps, samples, useOf, waker, lastUse, cookieName, origin: url },

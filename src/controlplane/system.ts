@@ -51,7 +51,9 @@ import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
 import { addSimMachines } from './sim-machines.ts';
 import { storeRefusal } from './store-refusal.ts';
+import { besideTargets } from './targets.ts';
 import { openUse } from './use.ts';
+import { type WriteWatch, watchWrites } from './write-watch.ts';
 import { type Counted, countWrites } from './written.ts';
 
 export type SystemOptions = {
@@ -119,13 +121,19 @@ async function start(options: SystemOptions): Promise<System> {
     throw error;
   });
   // A file has no other writer; a database may be taken over by another control plane (ADR-0038).
-  const store = options.database_url === null ? rememberProofs(opened) : opened;
+  const is_alone = options.database_url === null;
+  const watch = watchWrites(is_alone ? rememberProofs(opened) : opened, besideTargets);
+  const { store } = watch;
+  const asOf = is_alone ? watch.asOf : () => null;
   const proofs = createProofs({ store, clock, random, data_dir });
   const begin = async () => {
     const identity = await setUp(store, options);
     return {
       identity,
-      serving: await serve(options, countWrites(await numberChanges(store)), proofs, identity),
+      serving: await serve(options, {
+        changes: countWrites(await numberChanges(store)),
+        ...{ asOf, proofs, identity },
+      }),
     };
   };
   const { identity, serving } = await begin().catch(async (error) => {
@@ -152,7 +160,14 @@ async function start(options: SystemOptions): Promise<System> {
 
 type Identity = Awaited<ReturnType<typeof setUp>>;
 
-async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, identity: Identity) {
+type Begun = {
+  changes: Counted;
+  asOf: WriteWatch['asOf'];
+  proofs: Proofs;
+  identity: Identity;
+};
+
+async function serve(options: SystemOptions, { changes, asOf, proofs, identity }: Begun) {
   const { data_dir, clock, random, log } = options;
   const { store } = changes;
   const { secrets, activity, runTokens } = await openSealed(options, store, identity.store_uuid);
@@ -193,7 +208,7 @@ async function serve(options: SystemOptions, changes: Counted, proofs: Proofs, i
   const local = await startHere(options, { identity, store, sync, port, ...models });
   const { gateway, api, access } = openFaces({
     ...{ store, clock, random, log, data_dir, changes, presence, machines, queue, live, use },
-    catalogs,
+    ...{ catalogs, asOf },
     ...{ proofs, secrets, activity, revocations, ...models, fileBytes, host_key },
     ...{ backend: local.backend, siteToken: runTokens.siteToken },
     ...{ port, lookAnew: sync.lookAnew, reclaims },

@@ -29,15 +29,21 @@ test("a key is told the name of its own tenant's machine, of another's the class
       limits: no_request_limits,
       user_limits: no_request_limits,
     };
-    const targets = createTargets(store as unknown as EinsoraStore);
-    const own = await targets.findTarget(key, name, never);
-    assert.deepEqual(own.ok && [own.machine_name, own.placed_class], ['desk', 'cpu-1c-2g']);
+    const targets = createTargets({
+      ...{ store: store as unknown as EinsoraStore, asOf: () => null, waker: null },
+      presence: { isOnline: () => true },
+    });
+    const told = async () => {
+      const found = await targets.findEndpoint(key, name, never);
+      const [one] = found.ok ? found.endpoint.replicas : [];
+      return [one?.machine_name, one?.placed_class, one?.slots];
+    };
+    assert.deepEqual(await told(), ['desk', 'cpu-1c-2g', 2]);
     await addTenant(store, 'other', 'other');
     const text = "update machines set tenant_id = 'other'";
     await store.transact('write', { text, params: [] });
-    const theirs = await targets.findTarget(key, name, never);
-    assert.deepEqual(theirs.ok && [theirs.machine_name, theirs.placed_class], [null, 'cpu-1c-2g']);
-    assert.equal((await targets.findTarget(key, 'another', never)).ok, false);
+    assert.deepEqual(await told(), [null, 'cpu-1c-2g', 2]);
+    assert.equal((await targets.findEndpoint(key, 'another', never)).ok, false);
   } finally {
     await close();
   }

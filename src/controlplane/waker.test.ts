@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { settle } from '../../test/lib/fake-clock.ts';
 import { ask } from '../../test/lib/rig.ts';
+import { targetsOf } from '../../test/lib/rig-targets.ts';
 import {
   codesOf,
   given,
@@ -15,7 +16,6 @@ import {
 } from '../../test/lib/use-rig.ts';
 import { limits } from '../contract/limits.ts';
 import { no_request_limits } from '../core/request-limits.ts';
-import { createTargets } from './targets.ts';
 
 /** Stopped for being idle, all the way. */
 async function park(tale: Tale): Promise<void> {
@@ -28,7 +28,7 @@ async function park(tale: Tale): Promise<void> {
 given('a request wakes it, waits for it, and then goes to the new run', async (tale) => {
   const { rig, use, id } = tale;
   await park(tale);
-  const targets = createTargets(rig.apiDeps.store, use.waker);
+  const targets = targetsOf(rig, use.waker);
   const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_ids: [id] };
   const usable = {
     ...key,
@@ -39,14 +39,16 @@ given('a request wakes it, waits for it, and then goes to the new run', async (t
     user_limits: no_request_limits,
   };
   const signal = new AbortController().signal;
-  const find = () => targets.findTarget(usable, 'chat', signal);
+  const find = () => targets.findEndpoint(usable, 'chat', signal);
   const asked = Promise.all([find(), find(), find()]);
   await settle();
   assert.equal((await rowOf(tale)).state, 'pending');
   assert.equal(rig.woken.controller > 0, true);
   await runAnew(tale);
   await rig.clock.advance(500);
-  for (const found of await asked) assert.ok(found.ok && found.run.run_epoch === 2);
+  for (const found of await asked) {
+    assert.ok(found.ok && found.endpoint.replicas[0]?.run.run_epoch === 2);
+  }
   assert.deepEqual((await codesOf(tale)).at(-1), 'idle_woken');
   // A new run is a new beginning.
   await live(tale, 300);
@@ -56,7 +58,7 @@ given('a request wakes it, waits for it, and then goes to the new run', async (t
 given('a request that waits long enough is told when to come back', async (tale) => {
   const { rig, use, id } = tale;
   await park(tale);
-  const targets = createTargets(rig.apiDeps.store, use.waker);
+  const targets = targetsOf(rig, use.waker);
   const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_ids: [id] };
   const usable = {
     ...key,
@@ -67,8 +69,8 @@ given('a request that waits long enough is told when to come back', async (tale)
     user_limits: no_request_limits,
   };
   const left = new AbortController();
-  const impatient = targets.findTarget(usable, 'chat', left.signal);
-  const patient = targets.findTarget(usable, 'chat', new AbortController().signal);
+  const impatient = targets.findEndpoint(usable, 'chat', left.signal);
+  const patient = targets.findEndpoint(usable, 'chat', new AbortController().signal);
   await settle();
   left.abort();
   const gone = await impatient;
@@ -87,7 +89,7 @@ given('its page wakes it, and what a person stopped is woken by nothing', async 
   await park(tale);
   assert.equal((await ask(rig, 'POST', `/v1/workloads/${id}/stop`)).status, 202);
   assert.equal((await use.waker.wake(id, 'a test')).outcome, 'not_idle');
-  const targets = createTargets(rig.apiDeps.store, use.waker);
+  const targets = targetsOf(rig, use.waker);
   const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_ids: [id] };
   const usable = {
     ...key,
@@ -97,7 +99,7 @@ given('its page wakes it, and what a person stopped is woken by nothing', async 
     limits: no_request_limits,
     user_limits: no_request_limits,
   };
-  const found = await targets.findTarget(usable, 'chat', new AbortController().signal);
+  const found = await targets.findEndpoint(usable, 'chat', new AbortController().signal);
   assert.ok(!found.ok && found.code === 'endpoint_stopped');
   assert.equal((await rowOf(tale)).state, 'stopped');
 });

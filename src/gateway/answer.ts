@@ -22,13 +22,13 @@ export async function answerFromEngine(
   connections: RunConnections,
   question: EngineQuestion,
   /** Where no answer of the first began: those of another run, or null. Asked for once. */
-  another: () => Promise<RunConnections | null> = async () => null,
+  another: (why: 'unreachable' | 'cut') => RunConnections | null = () => null,
 ): Promise<void> {
   const { response, stop, idle, report } = exchange;
   idle.start(first_byte_ms, () => stop.abort('engine_silent'));
   let asked = await ask(connections, question, stop.signal);
   if (!asked.ok && asked.why !== 'stopped') {
-    const other = await another();
+    const other = another(asked.why);
     if (other !== null) asked = await ask(other, question, stop.signal);
   }
   if (!asked.ok) {

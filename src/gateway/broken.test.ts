@@ -11,10 +11,11 @@ import {
   open,
   type Rig,
   readAll,
+  replica,
   run,
   send,
+  smol,
   startRig,
-  target,
 } from '../../test/lib/gateway-rig.ts';
 import { chatEvent, doneEvent, events, json, type Script } from '../../test/lib/upstream.ts';
 import { no_request_limits } from '../core/request-limits.ts';
@@ -274,7 +275,7 @@ test('connections are kept for a run, and not for longer than an engine keeps th
 test('a new run closes the connections of the old one', async () => {
   let run_epoch = 1;
   const moving = await startRig({
-    findTarget: async () => ({ ...target, run: { ...run, run_epoch } }),
+    findEndpoint: async () => smol({ ...replica, run: { ...run, run_epoch } }),
   });
   moving.upstream.answer(whole);
   await send(moving);

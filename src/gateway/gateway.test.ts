@@ -8,7 +8,9 @@ import {
   errorOf,
   good_key,
   type Rig,
+  replica,
   send,
+  smol,
   startRig,
   storedKey,
 } from '../../test/lib/gateway-rig.ts';
@@ -26,15 +28,13 @@ before(async () => {
       looked_up.push(key_digest);
       return key_digest === digest(good_key) ? stored : null;
     },
-    findTarget: async (_key, model) => {
+    findEndpoint: async (_key, model) => {
       const details = { name: model, state: 'loading', why: 'The disk is full.' };
       if (model === 'waiting') return { ok: false, code: 'not_ready', details };
       if (model === 'parked') return { ok: false, code: 'endpoint_stopped', details };
       if (model === 'broken') return { ok: false, code: 'endpoint_failed', details };
       if (model === 'explode') throw new Error('the store is on fire');
-      const run = { workload_id: 'w'.repeat(26), replica: 0, run_epoch: 1 };
-      const odd = { machine_id: 'm', machine_name: 'my;\r\ndesk', placed_class: 'cpu-1' };
-      if (model === 'smol') return { ok: true, run, ...odd, name: 'smol' };
+      if (model === 'smol') return smol({ ...replica, machine_name: 'my;\r\ndesk' });
       return { ok: false, code: 'not_found', details: model === 'theirs' ? details : {} };
     },
   });

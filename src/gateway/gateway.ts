@@ -10,18 +10,27 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../contract/limits.ts';
 import { gatewayPrefixes, gatewayRoutes } from '../contract/routes.ts';
-import { type RunKey, runName } from '../core/run.ts';
+import { runName } from '../core/run.ts';
 import type { Clock } from '../lib/clock.ts';
 import { createLineCap, type LineCap } from '../lib/line-cap.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import { digest } from '../lib/secret.ts';
 import { answerFromEngine } from './answer.ts';
-import { createConnections, type Dial } from './connections.ts';
+import type { EngineQuestion } from './ask.ts';
+import { affinityOf } from './balance/affinity.ts';
+import type { Balancer, Outing, OutingEnd } from './balance/balancer.ts';
+import {
+  type Connections,
+  createConnections,
+  type Dial,
+  type RunConnections,
+} from './connections.ts';
+import type { Endpoint, FoundEndpoint, Replica } from './endpoint.ts';
 import { type Refusal, refusals } from './errors.ts';
 import { type Exchange, openExchange, refuse, sendJson } from './exchange.ts';
 import { type GatewayKey, isUsable, keyDigestOf } from './key.ts';
 import { bodyForEngine, readQuestion } from './question.ts';
-import { type GatewayTarget, refusalOfTarget, servedBy } from './target.ts';
+import { refusalOfTarget, servedBy } from './target.ts';
 
 export type GatewayOptions = {
   /** The stored key of a digest (`lib/secret`), usable or not. */
@@ -30,19 +39,16 @@ export type GatewayOptions = {
    * Where a model's name leads for this key; one that is being woken is waited for, at the latest
    * until the signal.
    */
-  findTarget(key: GatewayKey, model: string, signal: AbortSignal): Promise<GatewayTarget>;
+  findEndpoint(key: GatewayKey, model: string, signal: AbortSignal): Promise<FoundEndpoint>;
+  /** Which replica is asked, and how each stands. */
+  balancer: Balancer;
   /** An endpoint is in use until the returned function is called. */
   using?(workload_id: string): () => void;
-  /** A run has one request more to answer until the returned function is called. */
-  busy?(run: RunKey): () => void;
-  /** This run did not begin to answer: others are better for a while. */
-  unreachable?(run: RunKey): void;
   /** The endpoints this key may use; `created_at` in milliseconds since 1970. */
   listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]>;
   dial: Dial;
   clock: Pick<Clock, 'now' | 'monotonic' | 'after'>;
   log: Log;
-  region: string;
 };
 
 export type Gateway = {
@@ -66,7 +72,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   let closing = false;
 
   async function serve(exchange: Exchange): Promise<void> {
-    const { request, response } = exchange;
+    const { request } = exchange;
     if (closing) return refuse(exchange, refusals.shuttingDown);
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
     const wrong = judgeRoute(request.method ?? '', path);
@@ -81,33 +87,21 @@ export function createGateway(options: GatewayOptions): Gateway {
     const read = await readQuestion(request, exchange.stop.signal, exchange.idle);
     if (!read.ok) return refuse(exchange, read.refusal);
     const question = read.value;
-    const target = await options.findTarget(key, question.model, exchange.stop.signal);
-    if (!target.ok) {
-      return refuse(exchange, refusalOfTarget(target.code, target.details, question.model));
+    const found = await options.findEndpoint(key, question.model, exchange.stop.signal);
+    if (!found.ok) {
+      return refuse(exchange, refusalOfTarget(found.code, found.details, question.model));
     }
-    exchange.report.endpoint = target.run.workload_id;
-    tellServed(response, target, options.region);
-    const apart = target.is_apart === true ? { salt: digest(key.tenant_id) } : null;
-    const body = bodyForEngine(question, target.name, apart);
+    const { endpoint } = found;
+    exchange.report.endpoint = endpoint.workload_id;
+    const apart = endpoint.is_apart ? { salt: digest(key.tenant_id) } : null;
+    const body = bodyForEngine(question, endpoint.name, apart);
     if (!body.ok) return refuse(exchange, body.refusal);
-    const engine = connections.of(target.run, target.machine_id);
     const asked = { path, body: body.value, stream: question.stream };
-    const unused = options.using?.(target.run.workload_id);
-    let answered = options.busy?.(target.run);
-    // No answer began: another replica may give one as well.
-    const another = async () => {
-      options.unreachable?.(target.run);
-      const next = await options.findTarget(key, question.model, exchange.stop.signal);
-      if (!next.ok || runName(next.run) === runName(target.run)) return null;
-      answered?.();
-      answered = options.busy?.(next.run);
-      tellServed(response, next, options.region);
-      return connections.of(next.run, next.machine_id);
-    };
-    await answerFromEngine(exchange, engine, asked, another).finally(() => {
-      answered?.();
-      unused?.();
-    });
+    const affinity = affinityOf(key.tenant_id, question.fields);
+    const unused = options.using?.(endpoint.workload_id);
+    await answerBy(options, connections, exchange, { endpoint, affinity, asked }).finally(() =>
+      unused?.(),
+    );
   }
 
   return {
@@ -124,6 +118,40 @@ export function createGateway(options: GatewayOptions): Gateway {
       connections.close();
     },
   };
+}
+
+/** Asked of one replica after the other, each once. */
+type Sought = { endpoint: Endpoint; affinity: string | null; asked: EngineQuestion };
+
+async function answerBy(
+  { balancer }: GatewayOptions,
+  connections: Connections,
+  exchange: Exchange,
+  { endpoint, affinity, asked }: Sought,
+): Promise<void> {
+  const { replicas, name } = endpoint;
+  const not = new Set<string>();
+  const outings: Outing[] = [];
+  const next = (): RunConnections | null => {
+    const replica = balancer.choose(replicas, { not, affinity });
+    if (replica === null) return null;
+    not.add(runName(replica.run));
+    outings.push(balancer.begin(replica.run));
+    tellServed(exchange.response, name, replica);
+    return connections.of(replica.run, replica.machine_id);
+  };
+  // No answer began: another replica may give one as well.
+  const another = (why: 'unreachable' | 'cut') => {
+    outings.at(-1)?.ended(why === 'cut' ? 'failed' : why);
+    return next();
+  };
+  const first = next();
+  if (first === null) return refuse(exchange, refusals.engineUnreachable);
+  try {
+    await answerFromEngine(exchange, first, asked, another);
+  } finally {
+    outings.at(-1)?.ended(endOf(exchange));
+  }
 }
 
 /** Carries one exchange to its end, whatever `serve` does, and writes its log line. */
@@ -151,14 +179,18 @@ async function run(
   log.info({ ...report, status, duration_ms }, 'gateway request');
 }
 
-function tellServed(
-  response: ServerResponse,
-  target: GatewayTarget & { ok: true },
-  region: string,
-): void {
-  for (const [name, value] of Object.entries(servedBy(target, region))) {
+function tellServed(response: ServerResponse, model: string, replica: Replica): void {
+  for (const [name, value] of Object.entries(servedBy(model, replica))) {
     response.setHeader(name, value);
   }
+}
+
+/** How it ended for the run that was asked last. */
+function endOf({ report, response }: Exchange): OutingEnd {
+  if (report.outcome === 'answered') return 'answered';
+  if (report.outcome === refusals.engineUnreachable.code) return 'unreachable';
+  if (report.outcome.startsWith('engine_')) return 'failed';
+  return response.statusCode >= 400 && response.statusCode < 500 ? 'refused' : 'left';
 }
 
 function judgeRoute(method: string, path: string): Refusal | null {

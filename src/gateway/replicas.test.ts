@@ -3,42 +3,56 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { errorOf, type Rig, send, startRig, target } from '../../test/lib/gateway-rig.ts';
+import { errorOf, type Rig, replica, send, smol, startRig } from '../../test/lib/gateway-rig.ts';
 import { json } from '../../test/lib/upstream.ts';
-import type { RunKey } from '../core/run.ts';
+import { type RunKey, runName } from '../core/run.ts';
+import type { Replica } from './endpoint.ts';
 
 const answered = { id: 'c', object: 'chat.completion', choices: [] };
-const other = { ...target, run: { ...target.run, replica: 1, run_epoch: 2 }, machine_name: 'east' };
+const other: Replica = {
+  ...replica,
+  run: { ...replica.run, replica: 1, run_epoch: 2 },
+  machine_name: 'east',
+};
 
 /** Runs that did not answer, and how many requests each has. `closes`: the first one is reached. */
-async function given(targets: readonly (typeof target | typeof other)[], closes = false) {
+async function given(replicas: readonly Replica[], closes = false) {
   const failed: number[] = [];
   const open = new Map<number, number>();
   const count = (run: RunKey, by: number) =>
     open.set(run.replica, (open.get(run.replica) ?? 0) + by);
-  let asked = 0;
   let rig: Rig | null = null;
   rig = await startRig({
-    findTarget: async () => {
-      asked += 1;
-      return targets[Math.min(asked, targets.length) - 1] ?? target;
-    },
+    findEndpoint: async () => smol(...replicas),
     dial: async (run) => {
       if (run.replica === 0 && !closes) throw new Error('connection refused');
       const connection = await (rig?.upstream.dial() ?? assert.fail());
       return run.replica === 0 ? connection.destroy() : connection;
     },
-    unreachable: (run) => void failed.push(run.replica),
-    busy: (run) => {
-      count(run, 1);
-      return () => count(run, -1);
+    balancer: {
+      // The first that is left, so that the broken one is asked first.
+      choose: (all, { not }) => all.find(({ run }) => !not.has(runName(run))) ?? null,
+      begin(run) {
+        count(run, 1);
+        let is_open = true;
+        return {
+          progress() {},
+          ended(how) {
+            if (!is_open) return;
+            is_open = false;
+            count(run, -1);
+            if (how === 'unreachable' || how === 'failed') failed.push(run.replica);
+          },
+        };
+      },
+      capacity: () => Number.POSITIVE_INFINITY,
     },
   });
   return { rig, failed, open };
 }
 
 test('one that cannot be reached is left for another, and the answer says whose it is', async () => {
-  const { rig, failed, open } = await given([target, other]);
+  const { rig, failed, open } = await given([replica, other]);
   try {
     rig.upstream.answer(json(200, answered));
     const { status, headers } = await send(rig);
@@ -54,7 +68,7 @@ test('one that cannot be reached is left for another, and the answer says whose 
 });
 
 test('one whose connections close before any byte of an answer is left as well', async () => {
-  const { rig, failed, open } = await given([target, other], true);
+  const { rig, failed, open } = await given([replica, other], true);
   try {
     rig.upstream.answer(json(200, answered));
     const { status, headers } = await send(rig);
@@ -69,7 +83,7 @@ test('one whose connections close before any byte of an answer is left as well',
 });
 
 test('without another one the client is told, once and exactly', async () => {
-  const { rig, failed, open } = await given([target, target]);
+  const { rig, failed, open } = await given([replica]);
   try {
     const answer = await send(rig);
     assert.deepEqual([answer.status, errorOf(answer).code], [502, 'engine_unreachable']);

@@ -1,11 +1,11 @@
 /**
- * What a model's name leads to: a run that answers, or a reason why none does.
+ * Why a model's name leads nowhere, as a client is told, and who answered where it does not.
  *
  * Invariants: an endpoint that the key may not use gives the very answer of one that does not
  * exist; header values are printable ASCII, whatever a machine calls itself.
  */
 import type { Details } from '../core/reasons.ts';
-import type { RunKey } from '../core/run.ts';
+import type { Replica } from './endpoint.ts';
 import type { Refusal } from './errors.ts';
 
 /**
@@ -20,23 +20,6 @@ export type TargetProblem =
   | 'endpoint_waking'
   | 'endpoint_stopped'
   | 'endpoint_failed';
-
-export type GatewayTarget =
-  | {
-      ok: true;
-      run: RunKey;
-      machine_id: string;
-      /** Null where the key's tenant may see the class but not the machine. */
-      machine_name: string | null;
-      placed_class: string;
-      /** What the header says of a fallback; left out: that there is none. */
-      fallback?: string;
-      /** The endpoint's name, under which its engine knows the model too. */
-      name: string;
-      /** Several tenants prompt it: none may have a cached beginning of another's (ADR-0058). */
-      is_apart?: boolean;
-    }
-  | { ok: false; code: TargetProblem; details: Details };
 
 const loading_retry_s = 5;
 
@@ -72,16 +55,16 @@ export function refusalOfTarget(code: TargetProblem, details: Details, model: st
 }
 
 /** The headers that say who answered. */
-export function servedBy(target: GatewayTarget & { ok: true }, region: string) {
-  const machine = target.machine_name === null ? [] : [`machine=${plain(target.machine_name)}`];
+export function servedBy(model: string, replica: Replica) {
+  const machine = replica.machine_name === null ? [] : [`machine=${plain(replica.machine_name)}`];
   const rest = [
-    `class=${plain(target.placed_class)}`,
-    `region=${plain(region)}`,
-    `model=${plain(target.name)}`,
+    `class=${plain(replica.placed_class)}`,
+    `region=${plain(replica.region)}`,
+    `model=${plain(model)}`,
   ];
   return {
     'X-Einsora-Served-By': [...machine, ...rest].join('; '),
-    'X-Einsora-Fallback': target.fallback ?? 'none',
+    'X-Einsora-Fallback': replica.fallback,
   };
 }
 

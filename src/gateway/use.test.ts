@@ -8,23 +8,24 @@ import {
   open,
   type Rig,
   readAll,
+  replica,
   send,
+  smol,
   startRig,
-  target,
 } from '../../test/lib/gateway-rig.ts';
 import { chatEvent, doneEvent, events } from '../../test/lib/upstream.ts';
-import type { GatewayTarget } from './target.ts';
+import type { FoundEndpoint } from './endpoint.ts';
 
 let rig: Rig;
 let in_use = 0;
 let uses: string[] = [];
-let found: (signal: AbortSignal) => Promise<GatewayTarget> = async () => target;
+let found: (signal: AbortSignal) => Promise<FoundEndpoint> = async () => smol(replica);
 beforeEach(async () => {
   in_use = 0;
   uses = [];
-  found = async () => target;
+  found = async () => smol(replica);
   rig = await startRig({
-    findTarget: (_, __, signal) => found(signal),
+    findEndpoint: (_, __, signal) => found(signal),
     using(workload_id) {
       uses.push(workload_id);
       in_use += 1;
@@ -48,7 +49,7 @@ test('an endpoint is in use from the question to the end of its answer', async (
     reply.end(doneEvent);
   });
   const answer = await open(rig);
-  assert.deepEqual([in_use, uses], [1, [target.run.workload_id]]);
+  assert.deepEqual([in_use, uses], [1, [replica.run.workload_id]]);
   go();
   assert.equal((await readAll(answer)).whole, true);
   await rig.settled();
@@ -72,7 +73,7 @@ test('it is let go of however the answer ends, and not in use by what is refused
 });
 
 test('what is being woken is answered when it is there, or told when to come back', async () => {
-  let there = (_: GatewayTarget) => {};
+  let there = (_: FoundEndpoint) => {};
   found = () =>
     new Promise((resolve) => {
       there = resolve;
@@ -87,7 +88,7 @@ test('what is being woken is answered when it is there, or told when to come bac
   const first = asked();
   const answer = send(rig);
   await first;
-  there(target);
+  there(smol(replica));
   assert.equal((await answer).status, 200);
   const second = asked();
   const late = send(rig);

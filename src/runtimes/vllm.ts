@@ -5,6 +5,7 @@
  * it listens on the run's Unix socket and asks nothing of the internet; what one user asked before
  * is not kept for the next one; only the endpoint's name, sizes and paths stand in the argv.
  */
+import { default_parallel } from '../core/engines.ts';
 import type { ImageRuntime } from '../core/images.ts';
 import type { Engine, EngineCommand, EngineOrder } from './runtime.ts';
 
@@ -12,7 +13,6 @@ const socket = '/run/einsora/api.sock';
 const model_folder = '/model';
 /** Of a model that was trained for more: the rest of the memory is for answers at once. */
 const default_context = 8192;
-const default_parallel = 16;
 /** Of the whole memory of a GPU, counted by vLLM itself; of one that others share, half of that. */
 const memory_share = 0.9;
 
@@ -33,7 +33,7 @@ export function vllmCommand(engine: Engine, order: EngineOrder): EngineCommand {
   const trained = trained_context === null || trained_context <= 0 ? null : trained_context;
   const context =
     spec.context_length ?? (trained === null ? null : Math.min(default_context, trained));
-  const parallel = spec.parallel ?? default_parallel;
+  const parallel = spec.parallel ?? default_parallel.vllm;
   const share = spec.shares_gpu === true ? memory_share / 2 : memory_share;
   return {
     argv: [

@@ -11,6 +11,7 @@ import {
   requestLimitNames,
   requestLimitsOf,
 } from '../core/request-limits.ts';
+import type { DriverName } from '../core/trust.ts';
 import { type Action, recordAction } from './activity.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
 import { opens } from './key-endpoints.ts';
@@ -176,8 +177,13 @@ export type TargetRow = Row & {
   /** Whose machine it is. */
   machine_tenant_id: string | null;
   placed_class: string | null;
+  driver: DriverName | null;
+  /** How its image is run, where an operator wrote that. */
+  runtime: string | null;
   /** What its run stands in for (core/fallback.ts); empty or null: it is as asked. */
   fallback: string | null;
+  /** Of the workload, as JSON. */
+  spec: string;
   created_at: number;
   /** Limits of the endpoint over all who ask. */
   model_rpm: number | null;
@@ -191,9 +197,9 @@ const targets = `
        case when w.opened_at is not null or r.created_at <= w.shared_until
          or exists (select 1 from endpoint_guests g where g.workload_id = w.id)
          then 1 else 0 end as is_apart,
-       r.machine_id, r.placed_class, r.fallback, m.name as machine_name,
-       m.tenant_id as machine_tenant_id, m.region, l.rpm as model_rpm, l.tpm as model_tpm,
-       l.concurrency as model_concurrency
+       r.machine_id, r.placed_class, r.driver, r.runtime, r.fallback, w.spec,
+       m.name as machine_name, m.tenant_id as machine_tenant_id, m.region,
+       l.rpm as model_rpm, l.tpm as model_tpm, l.concurrency as model_concurrency
      from workloads w
        left join request_limits l on l.kind = 'model' and l.subject_id = w.id
        left join runs r on r.workload_id = w.id and r.superseded_at is null

@@ -8,22 +8,32 @@ import { Agent, createServer, request as httpRequest, type IncomingMessage } fro
 import type { AddressInfo } from 'node:net';
 import { no_request_limits } from '../../src/core/request-limits.ts';
 import { makeToken } from '../../src/core/token.ts';
+import { createBalancer } from '../../src/gateway/balance/balancer.ts';
+import type { FoundEndpoint, Replica } from '../../src/gateway/endpoint.ts';
 import { createGateway, type Gateway, type GatewayOptions } from '../../src/gateway/gateway.ts';
 import type { GatewayKey } from '../../src/gateway/key.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
+import { seededRandom } from '../../src/lib/random.ts';
 import { digest } from '../../src/lib/secret.ts';
 import { type ManualClock, manualClock, startUpstream, type Upstream } from './upstream.ts';
 
 export const good_key = makeToken('ept_', new Uint8Array(32).fill(1));
 export const run = { workload_id: 'w'.repeat(26), replica: 0, run_epoch: 1 };
-export const target = {
-  ok: true,
+export const replica: Replica = {
   run,
   machine_id: 'm1',
   machine_name: 'desk',
   placed_class: 'cpu-1',
-  name: 'smol',
-} as const;
+  region: 'home',
+  fallback: 'none',
+  slots: null,
+};
+/** The endpoint `smol` with these replicas. */
+export function smol(...replicas: Replica[]): FoundEndpoint & { ok: true } {
+  const facts = { workload_id: run.workload_id, tenant_id: 't1', name: 'smol' };
+  const more = { engine: 'llama-server', is_apart: false, limits: no_request_limits };
+  return { ok: true, endpoint: { ...facts, ...more, replicas } };
+}
 export const storedKey: GatewayKey = {
   id: 'k1',
   tenant_id: 't1',
@@ -52,13 +62,13 @@ export async function startRig(changes: Partial<GatewayOptions> = {}): Promise<R
   const logged: Rig['logged'] = [];
   const gateway = createGateway({
     findKey: async (key_digest) => (key_digest === digest(good_key) ? storedKey : null),
-    findTarget: async (_key, model) =>
-      model === 'smol' ? target : { ok: false, code: 'not_found', details: {} },
+    findEndpoint: async (_key, model) =>
+      model === 'smol' ? smol(replica) : { ok: false, code: 'not_found', details: {} },
+    balancer: createBalancer(seededRandom(1), clock),
     listModels: async () => [{ id: 'smol', created_at: 1_700_000_000_123 }],
     dial: () => upstream.dial(),
     clock,
     log: keepingLog(logged, {}),
-    region: 'home',
     ...changes,
   });
   const work = new Set<Promise<void>>();

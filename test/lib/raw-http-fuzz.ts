@@ -8,11 +8,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { listen } from '../../src/controlplane/server.ts';
-import { createTargets } from '../../src/controlplane/targets.ts';
 import { createGateway } from '../../src/gateway/gateway.ts';
-import type { EinsoraStore } from '../../src/store/transactions.ts';
 import { rawRequest, sendRaw } from './raw-http.ts';
 import { createRig, keepingLog, type LogLine } from './rig.ts';
+import { targetsOf } from './rig-targets.ts';
 
 export type RawServer = {
   port: number;
@@ -30,9 +29,9 @@ export async function startRawServer(): Promise<RawServer> {
   const log = keepingLog(lines);
   const { clock, random, api } = rig;
   const gateway = createGateway({
-    ...createTargets(rig.store as unknown as EinsoraStore),
+    ...targetsOf(rig),
     dial: () => Promise.reject(new Error('nothing runs here')),
-    ...{ clock, log, region: 'local' },
+    ...{ clock, log },
   });
   const { sites, upgrades } = rig;
   const listening = await listen(0, { api, gateway, sites, upgrades, clock, random, log });

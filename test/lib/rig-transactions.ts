@@ -3,17 +3,22 @@
  * transaction for yet (other tenants, other roles), one runs another and fails at its n-th
  * statement. The writing worker of a file store imports it.
  *
- * Invariants: what a remembered proof may outlive (ADR-0038) writes no proof, user or tenant: one
- * that does fails, in whatever test it is.
+ * Invariants: what a remembered proof may outlive (ADR-0038) writes no proof, user or tenant, and
+ * what the gateway's memory may outlive (ADR-0068) nothing that a request is led by: one that does
+ * fails, in whatever test it is.
  */
 import { besideProofs } from '../../src/controlplane/auth/proof-cache.ts';
+import { besideTargets } from '../../src/controlplane/targets.ts';
 import type { Json, Sql, SqlValue, TransactionTable } from '../../src/store/sql.ts';
 import { transactions as all } from '../../src/store/transactions.ts';
 
 export const injected = 'a fault of the test';
 
 const released = Object.fromEntries(
-  Object.entries(all).map(([name, run]) => [name, besideProofs.has(name) ? guarded(run) : run]),
+  Object.entries(all).map(([name, run]) => {
+    const proofs = besideProofs.has(name) ? guarded(run) : run;
+    return [name, besideTargets.has(name) ? guarded(proofs, writesTargets) : proofs];
+  }),
 ) as typeof all;
 
 const write = (sql: Sql, args: { text: string; params: SqlValue[] }): Promise<number> =>
@@ -59,11 +64,14 @@ function failing(sql: Sql, at: number): { sql: Sql; failed(): boolean } {
   };
 }
 
-/** The same transaction, refused where it writes what proofs are made of. */
-export function guarded(transaction: unknown): (sql: Sql, args: unknown) => Promise<unknown> {
+/** The same transaction, refused where it writes what is remembered: what proofs are made of. */
+export function guarded(
+  transaction: unknown,
+  writes = writesProofs,
+): (sql: Sql, args: unknown) => Promise<unknown> {
   const run = transaction as (sql: Sql, args: unknown) => Promise<unknown>;
   const look = (text: string) => {
-    if (writesProofs(text)) throw new Error(`remembered proofs would not notice: ${text}`);
+    if (writes(text)) throw new Error(`what is remembered would not notice: ${text}`);
     return text;
   };
   return (sql, args) =>
@@ -81,4 +89,18 @@ export function guarded(transaction: unknown): (sql: Sql, args: unknown) => Prom
 function writesProofs(text: string): boolean {
   const writes = /\b(?:insert into|update|delete from)\s+(?:tokens|sessions|users|tenants)\b/i;
   return writes.test(text) && !/^\s*update (?:tokens|sessions) set last_used_at = /i.test(text);
+}
+
+const tables = [
+  ...['endpoint_keys', 'run_keys', 'workloads', 'runs', 'machines', 'users', 'tenants'],
+  ...['endpoint_guests', 'machine_guests', 'endpoint_key_models', 'request_limits'],
+];
+const writes_targets = new RegExp(
+  `\\b(?:insert into|update|delete from)\\s+(?:${tables.join('|')})\\b`,
+  'i',
+);
+
+/** A proof that a run goes on leads no request elsewhere. */
+export function writesTargets(text: string): boolean {
+  return writes_targets.test(text) && !/\bupdate runs set proven_steady = /i.test(text);
 }

@@ -31,8 +31,10 @@ import { createLive } from '../../src/controlplane/live.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
 import type { Reclaims } from '../../src/controlplane/reclaim.ts';
+import { besideTargets } from '../../src/controlplane/targets.ts';
 import type { Upgrades } from '../../src/controlplane/upgrades.ts';
 import type { Use } from '../../src/controlplane/use.ts';
+import { type WriteWatch, watchWrites } from '../../src/controlplane/write-watch.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
 import type { Log } from '../../src/lib/log.ts';
@@ -173,6 +175,8 @@ export function inventoryOf(offered: { cpu_millis: number; memory_bytes: number 
 
 export type Rig = {
   store: RigStore;
+  /** Of what the gateway remembers of it. */
+  asOf: WriteWatch['asOf'];
   clock: FakeClock;
   random: Random;
   ids: { tenant_id: string; user_id: string; machine_id: string };
@@ -210,7 +214,7 @@ export type RigOptions = {
 export async function createRig(options: RigOptions = {}): Promise<Rig> {
   const opened = await openTestStore(options.kind ?? 'memory');
   const wrapped = options.wrap?.(opened.store) ?? opened.store;
-  const store = options.kind === 'postgres' ? wrapped : remembering(wrapped);
+  const { store, asOf } = remembering(wrapped, options.kind);
   const clock = createFakeClock();
   const random = seededRandom(7);
   const lines: LogLine[] = [];
@@ -253,7 +257,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   const op = { tenant_id: ids.tenant_id, name: 'op', role: 'operator' } as const;
   const { token } = await addUser(opened.store, random, op);
   return {
-    ...{ store, clock, random, ids, presence, sync, apiDeps, lines, log, woken },
+    ...{ store, asOf, clock, random, ids, presence, sync, apiDeps, lines, log, woken },
     api: createApi(apiDeps),
     upgrades: rigUpgrades({ ...apiDeps, log }, host_key),
     sites: no_sites,
@@ -300,8 +304,11 @@ function fixedDeps(
 }
 
 /** As the program does with a store that nobody else writes. */
-function remembering(store: RigStore): RigStore {
-  return rememberProofs(store as unknown as EinsoraStore) as unknown as RigStore;
+function remembering(opened: RigStore, kind?: StoreKind): Pick<Rig, 'store' | 'asOf'> {
+  if (kind === 'postgres') return { store: opened, asOf: () => null };
+  const proofs = rememberProofs(opened as unknown as EinsoraStore);
+  const { store, asOf } = watchWrites(proofs, besideTargets);
+  return { store: store as unknown as RigStore, asOf };
 }
 
 /** A test writes past the control plane, so each look at the store counts. */

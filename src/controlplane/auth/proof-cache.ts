@@ -10,6 +10,7 @@
  */
 import { type PrincipalRow, principalOfSession, principalOfToken } from '../../store/accounts.ts';
 import type { EinsoraStore } from '../../store/transactions.ts';
+import { createMemory, watchWrites } from '../write-watch.ts';
 
 /**
  * What is written all the time, and never a proof (last uses apart), a user or a tenant: on the
@@ -32,48 +33,23 @@ const kept_limit = 1000;
 type Asked = { hash: string; now: number; idle_before?: number };
 
 /** The store, through which all writes must go. */
-export function rememberProofs(store: EinsoraStore): EinsoraStore {
-  const known = new Map<string, PrincipalRow>();
-  let generation = 0;
-  let writing = 0;
+export function rememberProofs(opened: EinsoraStore): EinsoraStore {
+  const { store, asOf } = watchWrites(opened, besideProofs);
+  const known = createMemory<PrincipalRow | undefined>(asOf, kept_limit);
 
-  function forget(): void {
-    generation += 1;
-    known.clear();
-  }
-
-  async function transact(name: never, args: never): Promise<never> {
-    if (besideProofs.has(name)) return (await store.transact(name, args)) as never;
-    writing += 1;
-    forget();
-    try {
-      return (await store.transact(name, args)) as never;
-    } finally {
-      // Also after one that failed: where that is unknown, it may have happened.
-      writing -= 1;
-      forget();
-    }
-  }
-
-  async function find(query: typeof principalOfToken, args: Asked) {
-    const key = `${query === principalOfToken ? 'token' : 'session'} ${args.hash}`;
-    const row = known.get(key);
-    if (row !== undefined && isGood(row, args)) return row;
-    const as_of = generation;
-    const found = await store.read(query, args);
-    if (found !== undefined && writing === 0 && generation === as_of) {
-      if (known.size >= kept_limit) known.clear();
-      known.set(key, found);
-    }
-    return found;
-  }
+  const find = async (query: typeof principalOfToken, args: Asked) =>
+    known.get(
+      `${query === principalOfToken ? 'token' : 'session'} ${args.hash}`,
+      () => store.read(query, args),
+      (row) => row !== undefined && isGood(row, args),
+    );
 
   const read = (query: never, args: never): Promise<never> =>
     query === principalOfToken || query === principalOfSession
       ? (find(query, args) as Promise<never>)
       : store.read(query, args);
 
-  return { ...store, transact, read };
+  return { ...store, read };
 }
 
 /** What is not good by what is remembered may be by what is written: the store is asked again. */

@@ -5,6 +5,7 @@
  * only memory that weights, key-value cache and engine leave free under the cap.
  */
 import { modelMemoryBytes } from '../../core/catalog.ts';
+import { default_parallel } from '../../core/engines.ts';
 import type { EngineOrder } from '../runtime.ts';
 
 type Pooling = NonNullable<EngineOrder['pooling']>;
@@ -20,8 +21,6 @@ export type Settings = {
   pooling: Pooling | null;
 };
 
-/** Two, so that a probe is answered while someone's long answer is on its way. */
-const default_parallel = 2;
 /** Per slot. Fits what a class is expected to hold beside the weights; more is for the asking. */
 const default_context = 2048;
 /** The server keeps whole prompts here; its own default of 8 GiB would burst any small cap. */
@@ -31,7 +30,7 @@ const waiting_clients = 32;
 
 export function settingsFor(order: EngineOrder): Settings {
   const { spec, pooling = null } = order;
-  const parallel = spec.parallel ?? default_parallel;
+  const parallel = spec.parallel ?? default_parallel['llama-server'];
   const context =
     spec.context_length ?? Math.min(default_context, order.trained_context ?? 2 ** 31);
   return {
