@@ -19,6 +19,33 @@ export const limits = {
   recorded_model_chars: 200,
   keys_remembered: 10_000,
   routes_remembered: 2000,
+  gateway_body_silence_ms: 30_000,
+  /** Open at once, of all keys together. */
+  gateway_requests_at_once: 10_000,
+  /** From the wish for a connection to an engine until there is one. */
+  gateway_connect_ms: 5_000,
+  /** From the question to the first byte of its answer: long prompts take minutes on a CPU. */
+  gateway_first_byte_ms: 300_000,
+  /** Between two bytes of an answer, and for a client that takes none. */
+  gateway_silence_ms: 120_000,
+  /** How long the last bytes may take to reach a client once all is over. */
+  gateway_farewell_ms: 5_000,
+  /** All of a request, with every engine that is asked. */
+  gateway_total_ms: 3600_000,
+  /** Nothing goes to a client for so long while no engine has begun to answer. */
+  gateway_hold_ms: 10_000,
+  gateway_ping_ms: 15_000,
+  /** Of an answer without content, until it goes out all the same. */
+  gateway_held_bytes: 64 * 1024,
+  /** One event of an engine's stream. */
+  gateway_frame_bytes: 8 * 1024 * 1024,
+  /** An answer that is kept until it is whole. */
+  gateway_whole_bytes: 64 * 1024 * 1024,
+  gateway_error_bytes: 64 * 1024,
+  /** How often what an open answer rests on is looked at: its key, its endpoint. */
+  gateway_look_ms: 500,
+  /** For the connection to be of use again after the last event. */
+  gateway_drain_ms: 1000,
   relay_connections: 512,
   relay_connections_of_one: 64,
   relay_requests_of_one: 32,

@@ -61,6 +61,9 @@ export type RouteName = keyof typeof routes;
 export const gatewayRoutes = [
   { method: 'POST', path: '/v1/chat/completions', auth: { who: 'endpoint-key' } },
   { method: 'POST', path: '/v1/completions', auth: { who: 'endpoint-key' } },
+  { method: 'POST', path: '/v1/responses', auth: { who: 'endpoint-key' } },
+  { method: 'POST', path: '/v1/embeddings', auth: { who: 'endpoint-key' } },
+  { method: 'POST', path: '/v1/rerank', auth: { who: 'endpoint-key' } },
   { method: 'GET', path: '/v1/models', auth: { who: 'endpoint-key' } },
 ] as const satisfies readonly { method: string; path: string; auth: AuthRow }[];
 

@@ -1,100 +1,155 @@
 /**
- * Gets one answer from one engine to the client, with every way in which it can end.
+ * Gets an answer of an endpoint to the client, with every way in which it can end.
  *
- * Invariants: until the first byte of the answer a failure is an exact status; after it, an event
- * stream gets one `data: {"error":…}` event and then a broken connection, and anything else just
- * the broken connection. Never a clean end, never a `[DONE]` that the engine did not send.
+ * Invariants: engines are asked for a stream wherever they can stream, whatever the client asked
+ * for; a client that asked for none gets an exact status and a whole document (ADR-0064).
  */
-import type { IncomingMessage } from 'node:http';
-import { ask, type EngineQuestion } from './ask.ts';
-import type { RunConnections } from './connections.ts';
-import { errorBody, type Refusal, refusalOfEngine, refusals } from './errors.ts';
-import { type Exchange, farewell_ms, refusalOfStop, refuse } from './exchange.ts';
-import { type Relayed, relay } from './relay.ts';
+import type { Clock } from '../lib/clock.ts';
+import { digest } from '../lib/secret.ts';
+import { tryReplica } from './attempt.ts';
+import { type Attempted, tryReplicas } from './attempts.ts';
+import { affinityOf } from './balance/affinity.ts';
+import type { Balancer, Outing } from './balance/balancer.ts';
+import type { Connections } from './connections.ts';
+import type { Delivery } from './delivery.ts';
+import type { Endpoint, FoundEndpoint, Replica } from './endpoint.ts';
+import { askOf } from './engines/engine-question.ts';
+import { engineNamed } from './engines/engines.ts';
+import { refusals } from './errors.ts';
+import { type Exchange, refuse, sendWhole } from './exchange.ts';
+import type { GatewayKey } from './key.ts';
+import { type Ending, failedBy, type Sink } from './pump.ts';
+import type { Question } from './question.ts';
+import type { GatewayApi } from './request-record.ts';
+import { createStreamSink, type Listener } from './stream-sink.ts';
+import { servedBy } from './target.ts';
+import type { UseMeter } from './use/meter.ts';
+import { createWhole, isStreamed } from './whole/whole.ts';
+import { createDocumentSink, createWholeSink } from './whole-sink.ts';
 
-/** Silence allowed from the question to the first byte: long prompts take minutes on a CPU. */
-export const first_byte_ms = 300_000;
+export type Answering = {
+  exchange: Exchange;
+  key: GatewayKey;
+  question: Question;
+  api: GatewayApi;
+  endpoint: Endpoint;
+  /** Of a client that asked for a stream. */
+  delivery: Delivery | null;
+  findAgain(): Promise<FoundEndpoint>;
+};
 
-const error_body_bytes = 64 * 1024;
+export type AnsweringDeps = {
+  connections: Connections;
+  balancer: Balancer;
+  clock: Pick<Clock, 'after' | 'monotonic'>;
+};
 
-export async function answerFromEngine(
-  exchange: Exchange,
-  connections: RunConnections,
-  question: EngineQuestion,
-  /** Where no answer of the first began: those of another run, or null. Asked for once. */
-  another: (why: 'unreachable' | 'cut') => RunConnections | null = () => null,
-): Promise<void> {
-  const { response, stop, idle, report } = exchange;
-  idle.start(first_byte_ms, () => stop.abort('engine_silent'));
-  let asked = await ask(connections, question, stop.signal);
-  if (!asked.ok && asked.why !== 'stopped') {
-    const other = another(asked.why);
-    if (other !== null) asked = await ask(other, question, stop.signal);
-  }
-  if (!asked.ok) {
-    idle.stop();
-    const unreachable = asked.why === 'unreachable';
-    return refuse(exchange, unreachable ? refusals.engineUnreachable : refusals.engineCut);
-  }
-  const { answer } = asked;
-  const status = answer.statusCode ?? 502;
-  if (status < 200 || status > 299) {
-    const body = await readStart(answer);
-    idle.stop();
-    return refuse(exchange, refusalOfEngine(status, body));
-  }
-  const events = /^text\/event-stream\b/i.test(answer.headers['content-type'] ?? '');
-  setAnswerHeaders(exchange, answer, events);
-  const relayed = await relay(answer, response, { stop, idle, events });
-  report.bytes = relayed.bytes;
-  if (relayed.end === 'whole') return;
-  answer.destroy();
-  const refusal = relayed.end === 'cut' ? refusals.engineCut : refusalOfStop(stop.signal.reason);
-  if (!response.headersSent) {
-    for (const name of ['Content-Length', 'X-Accel-Buffering']) response.removeHeader(name);
-    return refuse(exchange, refusal);
-  }
-  report.outcome = relayed.end === 'cut' ? refusals.engineCut.code : String(stop.signal.reason);
-  await breakOff(exchange, relayed, refusal);
-}
-
-/** Headers go out with the first byte of the body, so that a cut before it can still be told. */
-function setAnswerHeaders({ response }: Exchange, answer: IncomingMessage, events: boolean): void {
-  response.statusCode = answer.statusCode ?? 200;
-  response.setHeader('Content-Type', answer.headers['content-type'] ?? 'application/json');
-  response.setHeader('Cache-Control', 'no-cache, no-transform');
-  if (events) response.setHeader('X-Accel-Buffering', 'no');
-  const length = answer.headers['content-length'];
-  if (length !== undefined) response.setHeader('Content-Length', length);
-}
-
-/** Breaks the client's connection, after telling it why where the answer has a place for that. */
-async function breakOff(exchange: Exchange, relayed: Relayed, refusal: Refusal): Promise<void> {
-  const { response, request_id, stop, idle } = exchange;
-  const listening = !['client_left', 'client_stalled'].includes(stop.signal.reason);
-  if (relayed.watch && !relayed.watch.hasError() && listening && !response.destroyed) {
-    const event = `\n\ndata: ${JSON.stringify(errorBody(refusal, request_id))}\n\n`;
-    await new Promise<void>((resolve) => {
-      response.once('close', resolve);
-      idle.start(farewell_ms, resolve);
-      response.write(event, () => resolve());
-    });
-  }
-  response.destroy();
-}
-
-/** The first bytes of an engine's error, as far as they come. */
-function readStart(answer: IncomingMessage): Promise<Buffer> {
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    const settle = () => resolve(Buffer.concat(chunks));
-    answer.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
-      bytes += chunk.length;
-      if (bytes > error_body_bytes) answer.destroy();
-    });
-    answer.once('end', settle);
-    answer.once('close', settle);
+/** Asks the endpoint's replicas. What comes of it still has to be told (`tell`). */
+export function getAnswer(deps: AnsweringDeps, answering: Answering): Promise<Ending> {
+  const { exchange, question, key, delivery } = answering;
+  return tryReplicas({
+    endpoint: answering.endpoint,
+    balancer: deps.balancer,
+    affinity: affinityOf(key.tenant_id, question.fields),
+    attempt: (endpoint, replica, outing) => attempt(deps, answering, { endpoint, replica, outing }),
+    async again() {
+      if (delivery?.isCommitted() || exchange.stop.reason() !== null) return null;
+      const found = await answering.findAgain();
+      return found.ok ? found.endpoint : null;
+    },
   });
+}
+
+/** The last of it, for the client. */
+export function tell(exchange: Exchange, delivery: Delivery | null, ending: Ending): void {
+  if (ending.is === 'whole') {
+    if (delivery === null) sendWhole(exchange, ending.last);
+    else delivery.end(ending.last);
+    return;
+  }
+  // Where it was stopped, the reason of that is told in place of any other.
+  const refusal = ending.is === 'failed' ? ending.refusal : refusals.internal;
+  if (delivery === null) refuse(exchange, refusal);
+  else delivery.fail(refusal);
+}
+
+type Try = { endpoint: Endpoint; replica: Replica; outing: Outing };
+
+async function attempt(
+  { connections, clock }: AnsweringDeps,
+  answering: Answering,
+  { endpoint, replica, outing }: Try,
+): Promise<Attempted> {
+  const { exchange, question, key, api, delivery } = answering;
+  const { stop, deadlines, response, report, headers } = exchange;
+  report.endpoint = endpoint;
+  report.replica = replica;
+  report.attempts += 1;
+  report.asked_at ??= clock.monotonic();
+  Object.assign(headers, servedBy(endpoint.name, replica));
+  headers['X-Einsora-Attempts'] = String(report.attempts);
+  const asked = askOf(engineNamed(endpoint.engine), {
+    ...{ api, fields: question.fields, name: endpoint.name },
+    apart: endpoint.is_apart ? { salt: digest(key.tenant_id) } : null,
+  });
+  if (!asked.ok) return { ending: failedBy(asked.refusal), ...untried };
+  const { path, body, is_stream } = asked.value;
+  const meter = asked.value.createMeter();
+  let had_content = false;
+  const onContent = () => {
+    had_content = true;
+    report.first_token_at = clock.monotonic();
+  };
+  const listener = listenerOf(meter, onContent);
+  const { ending, is_unreachable } = await tryReplica({
+    ...{ stop, deadlines, response, clock },
+    connections: connections.of(replica.run, replica.machine_id),
+    question: { path, body, stream: is_stream },
+    sinkOf: (streams) => watched(sinkOf(api, streams, delivery, listener), outing),
+  });
+  if (ending.is !== 'failed' || had_content) report.use = meter.use(ending.is === 'whole');
+  return { ending, is_unreachable, had_content };
+}
+
+function listenerOf(meter: UseMeter, onContent: () => void): Listener {
+  let had_content = false;
+  return {
+    piece: meter.piece,
+    said(chunk, has_content) {
+      if (has_content) meter.piece();
+      if (has_content && !had_content) onContent();
+      had_content ||= has_content;
+      const told = meter.see(chunk);
+      if (told === chunk) return 'as it is';
+      return told === null ? null : Buffer.from(`data: ${JSON.stringify(told)}\n\n`);
+    },
+    usage: meter.usage,
+  };
+}
+
+const untried = { is_unreachable: false, had_content: false };
+
+/** Null: an answer of that form is none. */
+function sinkOf(
+  api: GatewayApi,
+  is_stream: boolean,
+  delivery: Delivery | null,
+  listener: Listener,
+): Sink | null {
+  if (!is_stream) return delivery === null ? createDocumentSink(listener) : null;
+  if (!isStreamed(api)) return null;
+  if (delivery === null) return createWholeSink(api, createWhole(api), listener);
+  return createStreamSink(api, delivery, listener);
+}
+
+/** The run gets on: whatever it sends is progress. */
+function watched(sink: Sink | null, outing: Outing): Sink | null {
+  if (sink === null) return null;
+  return {
+    take(chunk) {
+      outing.progress();
+      return sink.take(chunk);
+    },
+    ended: sink.ended,
+  };
 }

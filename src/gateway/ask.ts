@@ -1,33 +1,40 @@
 /**
  * Sends one question to an engine, up to the headers of its answer.
  *
- * Invariants: settles at once when `stop` aborts, and the connection is destroyed then, in this
+ * Invariants: settles at once when `stop` is told, and the connection is destroyed then, in this
  * phase and in every later one; a kept connection that turns out dead before any byte of an
  * answer is replaced by a fresh one, once; nothing else is sent to it twice. The client's headers
  * never reach the engine.
  */
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { limits } from '../contract/limits.ts';
 import { DialError } from '../lib/dialled-agent.ts';
 import type { RunConnections } from './connections.ts';
+import type { Deadlines } from './deadlines.ts';
+import type { Stop } from './stop.ts';
 
 export type EngineQuestion = { path: string; body: Buffer; stream: boolean };
 
-export type Asked =
-  | { ok: true; answer: IncomingMessage }
-  /** unreachable: no connection; cut: it ended without headers; stopped: `stop` aborted. */
-  | { ok: false; why: 'unreachable' | 'cut' | 'stopped'; cause: unknown };
+/**
+ * unreachable: no connection; cut: it ended without headers; silent: nothing came for too long;
+ * stopped: `stop` was told.
+ */
+export type NoAnswer = 'unreachable' | 'cut' | 'silent' | 'stopped';
+export type Asked = { ok: true; answer: IncomingMessage } | { ok: false; why: NoAnswer };
+
+export type AskOptions = { stop: Stop; deadlines: Deadlines };
 
 export async function ask(
   connections: RunConnections,
   question: EngineQuestion,
-  stop: AbortSignal,
+  options: AskOptions,
 ): Promise<Asked> {
-  const first = await attempt(connections, question, stop);
+  const first = await attempt(connections, question, options);
   if (!first.stale) return first.asked;
   // What else is kept is as old, so the second attempt must find none of it.
   connections.dropIdle();
-  return (await attempt(connections, question, stop)).asked;
+  return (await attempt(connections, question, options)).asked;
 }
 
 type Attempt = { asked: Asked; stale: boolean };
@@ -35,9 +42,10 @@ type Attempt = { asked: Asked; stale: boolean };
 function attempt(
   connections: RunConnections,
   question: EngineQuestion,
-  stop: AbortSignal,
+  { stop, deadlines }: AskOptions,
 ): Promise<Attempt> {
   return new Promise((resolve) => {
+    if (stop.reason() !== null) return resolve(none('stopped'));
     let heard = false;
     const request = httpRequest({
       agent: connections,
@@ -46,26 +54,35 @@ function attempt(
       host: 'localhost',
       headers: headersForEngine(question),
     });
-    const fail = (why: 'unreachable' | 'cut' | 'stopped', cause: unknown) => {
-      const stale = why === 'cut' && request.reusedSocket && !heard;
-      resolve({ asked: { ok: false, why, cause }, stale });
-    };
-    const onStop = () => {
-      fail('stopped', stop.reason);
+    const giveUp = (why: NoAnswer) => {
+      resolve(none(why));
       request.destroy();
     };
-    stop.addEventListener('abort', onStop, { once: true });
-    request.on('socket', (connection) => watchFirstByte(connection, () => (heard = true)));
+    const undo = stop.on(() => giveUp('stopped'));
+    deadlines.set('silence', limits.gateway_connect_ms, () => giveUp('unreachable'));
+    request.on('socket', (connection) => {
+      deadlines.set('silence', limits.gateway_first_byte_ms, () => giveUp('silent'));
+      watchFirstByte(connection, () => (heard = true));
+    });
     request.on('response', (answer) => {
-      // Errors of the answer are the relay's; without a listener they would end the process.
+      // Errors of the answer are the pump's; without a listener they would end the process.
       answer.on('error', () => {});
       resolve({ asked: { ok: true, answer }, stale: false });
     });
-    request.on('error', (error) => fail(error instanceof DialError ? 'unreachable' : 'cut', error));
-    request.on('close', () => fail('cut', 'closed'));
-    if (stop.aborted) onStop();
-    else request.end(question.body);
+    const onCut = () => resolve({ ...none('cut'), stale: request.reusedSocket && !heard });
+    request.on('error', (error) =>
+      error instanceof DialError ? resolve(none('unreachable')) : onCut(),
+    );
+    request.on('close', () => {
+      undo();
+      onCut();
+    });
+    request.end(question.body);
   });
+}
+
+function none(why: NoAnswer): Attempt {
+  return { asked: { ok: false, why }, stale: false };
 }
 
 function headersForEngine(question: EngineQuestion) {

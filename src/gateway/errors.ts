@@ -5,8 +5,6 @@
  * each refusal of 500 and above says by header whether a client library should repeat it, because
  * those libraries repeat by themselves and would turn one outage into three times the load.
  */
-import type { ServerResponse } from 'node:http';
-
 export type Refusal = {
   status: number;
   message: string;
@@ -35,84 +33,15 @@ export function errorBody(refusal: Refusal, request_id: string): OpenAiError {
   return { error: { message, type, param, code, request_id } };
 }
 
-/** Answers with a refusal. Nothing may have been sent yet. Returns the bytes of the body. */
-export function sendRefusal(
-  response: ServerResponse,
-  refusal: Refusal,
-  request_id: string,
-  body: boolean,
-): number {
-  const text = Buffer.from(JSON.stringify(errorBody(refusal, request_id)));
-  const { retry_after_s, status } = refusal;
-  if (retry_after_s !== undefined) response.setHeader('Retry-After', String(retry_after_s));
-  else if (status >= 500 || status === 409) response.setHeader('X-Should-Retry', 'false');
-  for (const [name, value] of Object.entries(refusal.headers ?? {}))
-    response.setHeader(name, value);
-  response.writeHead(status, {
-    'Content-Type': 'application/json',
-    'Content-Length': text.length,
-    'Cache-Control': 'no-store',
-  });
-  response.end(body ? text : undefined);
-  return body ? text.length : 0;
-}
-
-const engine_codes: Record<string, string> = {
-  exceed_context_size_error: 'context_length_exceeded',
-};
-
-/**
- * An engine's refusal in OpenAI's shape. `{"error":"text"}`, `{"detail":…}` and no JSON at all
- * occur. What would blame the client for our own doing (the engine's key, a path it lacks)
- * becomes 502.
- */
-export function refusalOfEngine(status: number, body: Uint8Array): Refusal {
-  const { message, type, param } = readEngineError(body);
-  if (status === 503) {
-    return {
-      status,
-      message: message ?? 'The engine is busy.',
-      code: 'not_ready',
-      retry_after_s: 2,
-    };
-  }
-  const ours = status < 400 || [401, 403, 404, 405].includes(status);
-  if (ours || message === null) {
-    const message = `The engine answered with status ${status}, which the gateway cannot use.`;
-    const passed = ours || status > 599 ? 502 : status;
-    return { status: passed, message, code: 'engine_error' };
-  }
-  const code = type === null ? null : (engine_codes[type] ?? type);
-  return { status, message, code, param, ...(type === null ? {} : { type }) };
-}
-
-function readEngineError(body: Uint8Array) {
-  const found = { message: null, type: null, param: null };
-  const parsed = parse(body);
-  if (!isRecord(parsed)) return found;
-  const error = parsed.error ?? parsed.detail;
-  if (!isRecord(error)) return { ...found, message: textOf(error) };
+/** The headers of a refusal, beside those of every answer. */
+export function refusalHeaders({ status, retry_after_s, headers }: Refusal) {
+  const waits = retry_after_s !== undefined;
+  const is_final = !waits && (status >= 500 || status === 409);
   return {
-    message: textOf(error.message),
-    type: textOf(error.type),
-    param: textOf(error.param),
+    ...(waits ? { 'Retry-After': String(retry_after_s) } : {}),
+    ...(is_final ? { 'X-Should-Retry': 'false' } : {}),
+    ...headers,
   };
-}
-
-function textOf(value: unknown): string | null {
-  return typeof value === 'string' && value !== '' ? value : null;
-}
-
-function parse(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(body).toString('utf8'));
-  } catch {
-    return null;
-  }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 export const refusals = {
@@ -140,6 +69,12 @@ export const refusals = {
     headers: { Connection: 'close' },
   },
   internal: { status: 500, message: 'Something went wrong in the gateway.', code: 'internal' },
+  full: {
+    status: 503,
+    message: 'The gateway has more open requests than it takes.',
+    code: 'too_many_requests',
+    retry_after_s: 2,
+  },
   shuttingDown: {
     status: 503,
     message: 'The gateway is stopping.',
@@ -156,9 +91,51 @@ export const refusals = {
     message: 'The engine closed the connection before its answer was whole.',
     code: 'engine_cut',
   },
+  engineUnfinished: {
+    status: 502,
+    message: 'The engine ended its answer without saying why it ended.',
+    code: 'engine_unfinished',
+  },
+  engineAborted: {
+    status: 502,
+    message: 'The engine gave its answer up before it was whole.',
+    code: 'engine_aborted',
+  },
+  engineGarbled: {
+    status: 502,
+    message: 'The engine sent what is no answer of this API.',
+    code: 'engine_garbled',
+  },
+  engineTooMuch: {
+    status: 502,
+    message: 'The engine sent more in one piece than the gateway keeps.',
+    code: 'engine_too_much',
+  },
   engineSilent: {
     status: 504,
     message: 'The engine sent nothing for too long.',
     code: 'engine_silent',
   },
+  tooLong: {
+    status: 504,
+    message: 'The request took longer than any may.',
+    code: 'request_too_long',
+  },
+  endpointStopped: {
+    status: 409,
+    message: 'The endpoint was stopped meanwhile.',
+    code: 'endpoint_stopped',
+  },
+  endpointGone: {
+    status: 404,
+    message: 'The endpoint is not there any more, or not for this key.',
+    code: 'model_not_found',
+    param: 'model',
+  },
+  clientStalled: {
+    status: 408,
+    message: 'The client took nothing for too long.',
+    code: 'client_stalled',
+  },
+  clientLeft: { status: 499, message: 'The client left.', code: 'client_left' },
 } as const satisfies Record<string, Refusal>;

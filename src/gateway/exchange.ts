@@ -1,30 +1,26 @@
 /**
  * One request with its response, and what is known of how it goes.
  *
- * Invariants: `stop` aborts as soon as the client is gone before it had everything; after that
+ * Invariants: `stop` is told as soon as the client is gone before it had everything; after that
  * nothing is written; `ended` always settles, however slow the client is.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { limits } from '../contract/limits.ts';
 import type { Clock } from '../lib/clock.ts';
-import { type Refusal, refusals, sendRefusal } from './errors.ts';
-import { createIdleTimer, type IdleTimer } from './idle-timer.ts';
-import { between_bytes_ms } from './relay.ts';
-
-/** How long the last bytes may take to reach a client once the exchange is stopped. */
-export const farewell_ms = 5_000;
-
-/** Why an exchange was stopped: the reason of `stop`. */
-export type StopReason = 'client_left' | 'client_stalled' | 'engine_silent' | 'shutting_down';
+import { createDeadlines, type Deadlines } from './deadlines.ts';
+import { errorBody, type Refusal, refusalHeaders } from './errors.ts';
+import { newReport, type Report } from './report.ts';
+import { createStop, isClientGone, refusalOfStop, type Stop } from './stop.ts';
 
 export type Exchange = {
   request: IncomingMessage;
   response: ServerResponse;
   request_id: string;
-  stop: AbortController;
-  /** The one timer for silence, of whichever phase it is. */
-  idle: IdleTimer;
-  /** For the log line. */
-  report: { tenant: string | null; endpoint: string | null; outcome: string; bytes: number };
+  stop: Stop;
+  deadlines: Deadlines;
+  /** That go out with whatever it is answered. */
+  headers: Record<string, string>;
+  report: Report;
   /** Resolves when the response has gone out or broken. */
   ended(): Promise<void>;
 };
@@ -33,51 +29,60 @@ export function openExchange(
   request: IncomingMessage,
   response: ServerResponse,
   request_id: string,
-  clock: Pick<Clock, 'after'>,
+  clock: Pick<Clock, 'after' | 'monotonic' | 'now'>,
 ): Exchange {
-  const stop = new AbortController();
-  const idle = createIdleTimer(clock);
-  const report = { tenant: null, endpoint: null, outcome: 'answered', bytes: 0 };
+  const stop = createStop();
+  const deadlines = createDeadlines(clock);
+  const report = newReport(clock);
   const closed = new Promise<void>((resolve) => {
     response.once('close', () => {
-      if (!response.writableFinished && !stop.signal.aborted) {
-        // Where the gateway itself broke the connection, the outcome has been told already.
-        if (report.outcome === 'answered') report.outcome = 'client_left';
-        stop.abort('client_left');
-      }
+      // Where the gateway itself broke the connection, the outcome has been told already.
+      if (!response.writableFinished && !report.is_broken) stop.now('client_left');
       resolve();
     });
   });
   response.on('error', () => {});
-  response.setHeader('X-Request-ID', request_id);
-  const ended = () => {
+  const ended = async () => {
     const giveUp = () => response.destroy();
-    idle.start(stop.signal.aborted ? farewell_ms : between_bytes_ms, giveUp);
-    stop.signal.addEventListener('abort', () => idle.start(farewell_ms, giveUp));
-    return closed.finally(() => idle.stop());
+    const is_over = report.is_broken || stop.reason() !== null;
+    const ms = is_over ? limits.gateway_farewell_ms : limits.gateway_silence_ms;
+    deadlines.set('silence', ms, giveUp);
+    const undo = stop.on(() => deadlines.set('silence', limits.gateway_farewell_ms, giveUp));
+    await closed;
+    undo();
+    deadlines.stop();
   };
-  return { request, response, request_id, stop, idle, report, ended };
-}
-
-/** Why nothing more may come of it, as the client is told. */
-export function refusalOfStop(reason: StopReason): Refusal {
-  return reason === 'engine_silent' ? refusals.engineSilent : refusals.shuttingDown;
+  const headers = { 'X-Request-ID': request_id };
+  return { request, response, request_id, stop, deadlines, headers, report, ended };
 }
 
 /** Ends the exchange with a refusal, or silently where nobody is left to read one. */
 export function refuse(exchange: Exchange, refusal: Refusal): void {
-  const { request, response, request_id, report, stop } = exchange;
-  if (response.destroyed) return;
-  const told: Refusal = stop.signal.aborted ? refusalOfStop(stop.signal.reason) : refusal;
-  report.outcome = told.code ?? 'refused';
-  report.bytes = sendRefusal(response, told, request_id, request.method !== 'HEAD');
+  const { request, response, request_id, report, stop, headers } = exchange;
+  const reason = stop.reason();
+  const told: Refusal = reason === null ? refusal : refusalOfStop(reason);
+  report.code = told.code ?? 'refused';
+  if (response.destroyed || isClientGone(reason)) return void response.destroy();
+  const text = Buffer.from(JSON.stringify(errorBody(told, request_id)));
+  const has_body = request.method !== 'HEAD';
+  report.bytes = has_body ? text.length : 0;
+  report.is_refused = true;
+  response.writeHead(told.status, {
+    ...headers,
+    ...refusalHeaders(told),
+    'Content-Type': 'application/json',
+    'Content-Length': text.length,
+    'Cache-Control': 'no-store',
+  });
+  response.end(has_body ? text : undefined);
 }
 
-export function sendJson({ response, report }: Exchange, body: unknown): void {
+/** Answers with a whole document, which `text` is in JSON. */
+export function sendWhole({ response, report, headers }: Exchange, text: Buffer): void {
   if (response.destroyed) return;
-  const text = Buffer.from(JSON.stringify(body));
   report.bytes = text.length;
   response.writeHead(200, {
+    ...headers,
     'Content-Type': 'application/json',
     'Content-Length': text.length,
     'Cache-Control': 'no-store',

@@ -14,7 +14,7 @@ import {
   startRig,
   storedKey,
 } from '../../test/lib/gateway-rig.ts';
-import { json } from '../../test/lib/upstream.ts';
+import { chatEvent, doneEvent, events } from '../../test/lib/upstream.ts';
 import { limits } from '../contract/limits.ts';
 import { makeToken } from '../core/token.ts';
 import { digest } from '../lib/secret.ts';
@@ -46,7 +46,7 @@ afterEach(() => {
 });
 after(() => rig.close());
 
-const answered = { id: 'c', object: 'chat.completion', choices: [] };
+const whole = events(chatEvent('hi'), doneEvent);
 
 test('a missing, malformed, unknown, expired or revoked key gets the same answer', async () => {
   const unknown = makeToken('ept_', new Uint8Array(32).fill(9));
@@ -81,7 +81,7 @@ test('a missing, malformed, unknown, expired or revoked key gets the same answer
 });
 
 test('a key that expires later still opens', async () => {
-  rig.upstream.answer(json(200, answered));
+  rig.upstream.answer(whole);
   stored = { ...storedKey, expires_at: rig.clock.now() + 1 };
   assert.equal((await send(rig)).status, 200);
 });
@@ -93,10 +93,10 @@ test('two Authorization headers are refused, whichever is good', async () => {
 
 test('only the listed paths and methods are served', async () => {
   const cases: [string, string, number, string][] = [
-    ['POST', '/v1/embeddings', 404, 'not_served'],
+    ['POST', '/v1/images', 404, 'not_served'],
     ['POST', '/v1/chat/completions/input_tokens', 404, 'not_served'],
     ['GET', '/v1/models/smol', 404, 'not_served'],
-    ['POST', '/v1/responses', 404, 'not_served'],
+    ['POST', '/v1/responses/cancel', 404, 'not_served'],
     ['GET', '/slots', 404, 'not_found'],
     ['POST', '/v1/chat/../../slots', 404, 'not_served'],
     ['GET', '/v1/chat/completions', 405, 'method_not_allowed'],
@@ -157,8 +157,14 @@ test('a body over the limit is 413, announced or not', async () => {
 });
 
 test('the engine gets fields and its own name, but nothing that steers it', async () => {
-  rig.upstream.answer(json(200, answered));
-  const body = { model: 'smol', messages: [{ role: 'user', content: 'é' }], top_k: 3, odd: [null] };
+  rig.upstream.answer(whole);
+  const body = {
+    model: 'smol',
+    stream: true,
+    messages: [{ role: 'user', content: 'é' }],
+    top_k: 3,
+    odd: [null],
+  };
   await send(rig, {
     path: '/v1/chat/completions?conv_id=1',
     body: { ...body, id_slot: 1, adapters: 'x', draft_model: 'y' },
@@ -181,10 +187,11 @@ test('the answer says who answered, in headers that cannot be broken out of', as
   rig.upstream.answer((reply) => {
     reply.setHeader('Access-Control-Allow-Origin', '*');
     reply.setHeader('Server', 'llama.cpp');
-    return json(200, answered)(reply, rig.upstream.seen[0] as never);
+    return whole(reply, rig.upstream.seen[0] as never);
   });
   const { status, headers, text } = await send(rig);
-  assert.deepEqual([status, JSON.parse(text)], [200, answered]);
+  assert.deepEqual([status, text], [200, chatEvent('hi') + doneEvent]);
+  assert.equal(headers['x-einsora-attempts'], '1');
   assert.equal(
     headers['x-einsora-served-by'],
     'machine=my___desk; class=cpu-1; region=home; model=smol',
@@ -232,7 +239,7 @@ test('a failure inside is 500 without its cause, which the log has', async () =>
 test('each request is one log line, without prompt, answer or key', async () => {
   await rig.settled();
   rig.logged.length = 0;
-  rig.upstream.answer(json(200, { ...answered, secret: 'the answer' }));
+  rig.upstream.answer(events(chatEvent('the answer'), doneEvent));
   const body = { model: 'smol', messages: [{ role: 'user', content: 'the prompt' }] };
   const got = await send(rig, { body });
   await send(rig, { body: { model: 'nobody-knows' } });

@@ -2,35 +2,35 @@
  * The inference gateway: OpenAI's API in front of the engines, on the control plane's /v1.
  *
  * Invariants: only `ept_` keys open it; only the paths of `gatewayRoutes` reach an engine; status
- * and headers are exact until the first byte of an answer; after it, an answer that breaks never
- * looks whole; a client that leaves takes its connection to the engine along. Prompts, answers
- * and keys are never logged: one line per request says who, where, how it ended. Called by the
- * HTTP server for `gatewayPrefixes`.
+ * and headers are exact until an answer has content; after it, an answer that breaks never looks
+ * whole; a client that leaves takes its connection to the engine along; what a request held is let
+ * go before its client can see the end. Prompts, answers and keys are never logged: one line and
+ * one record per request say who, where, how it ended. Called by the HTTP server for
+ * `gatewayPrefixes`.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../contract/limits.ts';
-import { gatewayPrefixes, gatewayRoutes } from '../contract/routes.ts';
-import { runName } from '../core/run.ts';
 import type { Clock } from '../lib/clock.ts';
-import { createLineCap, type LineCap } from '../lib/line-cap.ts';
+import { createLineCap } from '../lib/line-cap.ts';
 import { describeError, type Log } from '../lib/log.ts';
-import { digest } from '../lib/secret.ts';
-import { answerFromEngine } from './answer.ts';
-import type { EngineQuestion } from './ask.ts';
-import { affinityOf } from './balance/affinity.ts';
-import type { Balancer, Outing, OutingEnd } from './balance/balancer.ts';
-import {
-  type Connections,
-  createConnections,
-  type Dial,
-  type RunConnections,
-} from './connections.ts';
-import type { Endpoint, FoundEndpoint, Replica } from './endpoint.ts';
-import { type Refusal, refusals } from './errors.ts';
-import { type Exchange, openExchange, refuse, sendJson } from './exchange.ts';
+import { getAnswer, tell } from './answer.ts';
+import type { Balancer } from './balance/balancer.ts';
+import { createConnections, type Dial } from './connections.ts';
+import { openDelivery } from './delivery.ts';
+import type { Endpoint, FoundEndpoint } from './endpoint.ts';
+import { refusals } from './errors.ts';
+import { type Exchange, openExchange, refuse, sendWhole } from './exchange.ts';
 import { type GatewayKey, isUsable, keyDigestOf } from './key.ts';
-import { bodyForEngine, readQuestion } from './question.ts';
-import { refusalOfTarget, servedBy } from './target.ts';
+import { type Limiter, no_turns, type Turns, unlimited } from './limiter.ts';
+import { createLook } from './look.ts';
+import { failedBy } from './pump.ts';
+import { type Question, readQuestion } from './question.ts';
+import { outcomeOf, recordOf } from './report.ts';
+import type { GatewayApi, RequestRecord } from './request-record.ts';
+import { apiOf, judgeRoute } from './route.ts';
+import { refusalOfTarget } from './target.ts';
+import { estimatePrompt, mostTokens } from './use/estimate.ts';
+import { isStreamed } from './whole/whole.ts';
 
 export type GatewayOptions = {
   /** The stored key of a digest (`lib/secret`), usable or not. */
@@ -42,6 +42,11 @@ export type GatewayOptions = {
   findEndpoint(key: GatewayKey, model: string, signal: AbortSignal): Promise<FoundEndpoint>;
   /** Which replica is asked, and how each stands. */
   balancer: Balancer;
+  /** Left out: nothing is limited, and everybody goes to work at once. */
+  limiter?: Limiter;
+  turns?: Turns;
+  /** Called once for each request with a usable key, when it has ended. */
+  record?(record: RequestRecord): void;
   /** An endpoint is in use until the returned function is called. */
   using?(workload_id: string): () => void;
   /** The endpoints this key may use; `created_at` in milliseconds since 1970. */
@@ -62,150 +67,171 @@ export type Gateway = {
   close(): Promise<void>;
 };
 
+type Asking = { exchange: Exchange; key: GatewayKey; key_digest: string };
+type Work = {
+  api: GatewayApi;
+  question: Question;
+  endpoint: Endpoint;
+  release(): void;
+};
+
 export function createGateway(options: GatewayOptions): Gateway {
-  const connections = createConnections(options.dial, options.clock);
+  const { clock, log, balancer, limiter = unlimited, turns = no_turns } = options;
+  const connections = createConnections(options.dial, clock);
+  const look = createLook(options);
   const open = new Map<Exchange, Promise<void>>();
-  const strangers = createLineCap({
-    ...{ clock: options.clock, log: options.log },
-    ...{ lines: limits.stranger_lines, window_ms: limits.stranger_lines_ms },
-  });
+  const tellEnded = createTeller(options);
   let closing = false;
 
   async function serve(exchange: Exchange): Promise<void> {
-    const { request } = exchange;
+    const { request, report } = exchange;
     if (closing) return refuse(exchange, refusals.shuttingDown);
+    if (open.size > limits.gateway_requests_at_once) return refuse(exchange, refusals.full);
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
     const wrong = judgeRoute(request.method ?? '', path);
     if (wrong) return refuse(exchange, wrong);
-
     const key_digest = keyDigestOf(request);
     const key = key_digest === null ? null : await options.findKey(key_digest);
-    if (!isUsable(key, options.clock.now())) return refuse(exchange, refusals.invalidKey);
-    exchange.report.tenant = key.tenant_id;
-    if (path === '/v1/models') return sendModels(exchange, await options.listModels(key));
+    if (key_digest === null || !isUsable(key, clock.now())) {
+      return refuse(exchange, refusals.invalidKey);
+    }
+    report.key = key;
+    const api = apiOf(path);
+    if (api === null) return sendModels(exchange, await options.listModels(key));
+    report.api = api;
+    await ask({ exchange, key, key_digest }, api);
+  }
 
-    const read = await readQuestion(request, exchange.stop.signal, exchange.idle);
+  async function ask(asking: Asking, api: GatewayApi): Promise<void> {
+    const { exchange, key } = asking;
+    const { request, report, stop, deadlines } = exchange;
+    const read = await readQuestion(request, stop, deadlines);
     if (!read.ok) return refuse(exchange, read.refusal);
     const question = read.value;
-    const found = await options.findEndpoint(key, question.model, exchange.stop.signal);
+    report.model = question.model;
+    report.is_stream = question.stream;
+    const found = await options.findEndpoint(key, question.model, stop.signal());
     if (!found.ok) {
       return refuse(exchange, refusalOfTarget(found.code, found.details, question.model));
     }
     const { endpoint } = found;
-    exchange.report.endpoint = endpoint.workload_id;
-    const apart = endpoint.is_apart ? { salt: digest(key.tenant_id) } : null;
-    const body = bodyForEngine(question, endpoint.name, apart);
-    if (!body.ok) return refuse(exchange, body.refusal);
-    const asked = { path, body: body.value, stream: question.stream };
-    const affinity = affinityOf(key.tenant_id, question.fields);
+    report.endpoint = endpoint;
+    const prompt_tokens = estimatePrompt(question.fields);
+    const max_tokens = mostTokens(question.fields);
+    const admitted = limiter.admit({ key, endpoint, prompt_tokens, max_tokens });
+    if (!admitted.ok) return refuse(exchange, admitted.refusal);
+    Object.assign(exchange.headers, admitted.headers);
+    const { lease } = admitted;
     const unused = options.using?.(endpoint.workload_id);
-    await answerBy(options, connections, exchange, { endpoint, affinity, asked }).finally(() =>
-      unused?.(),
-    );
+    const unwatched = look.at({ ...asking, model: question.model, stop });
+    const release = () => {
+      unwatched();
+      unused?.();
+      lease.settle(report.use);
+      lease.end();
+    };
+    await work(asking, { api, question, endpoint, release });
+  }
+
+  async function work(asking: Asking, at: Work): Promise<void> {
+    const { api, question, endpoint } = at;
+    const { exchange, key } = asking;
+    const delivery = question.stream && isStreamed(api) ? openDelivery(exchange) : null;
+    const signal = exchange.stop.signal();
+    let leave = () => {};
+    let released = false;
+    const letGo = () => {
+      if (!released) leave();
+      if (!released) at.release();
+      released = true;
+    };
+    try {
+      const turn = await turns.enter({
+        workload_id: endpoint.workload_id,
+        key_id: key.id,
+        capacity: () => balancer.capacity(endpoint.replicas),
+        signal,
+      });
+      if (turn.ok) leave = turn.leave;
+      const ending = turn.ok
+        ? await getAnswer(
+            { connections, balancer, clock },
+            {
+              ...{ exchange, key, question, api, endpoint, delivery },
+              findAgain: () => options.findEndpoint(key, question.model, signal),
+            },
+          )
+        : failedBy(turn.refusal);
+      letGo();
+      tell(exchange, delivery, ending);
+    } finally {
+      letGo();
+    }
   }
 
   return {
-    handle(request, response, context) {
-      const exchange = openExchange(request, response, context.request_id, options.clock);
-      const work = run(exchange, serve, options, strangers).finally(() => open.delete(exchange));
+    handle(request, response, { request_id }) {
+      const exchange = openExchange(request, response, request_id, clock);
+      const work = run(exchange, serve, log)
+        .then(() => tellEnded(exchange))
+        .finally(() => open.delete(exchange));
       open.set(exchange, work);
       return work;
     },
     async close() {
       closing = true;
-      for (const exchange of open.keys()) exchange.stop.abort('shutting_down');
+      for (const exchange of open.keys()) exchange.stop.now('shutting_down');
       await Promise.all(open.values());
+      look.close();
       connections.close();
     },
   };
 }
 
-/** Asked of one replica after the other, each once. */
-type Sought = { endpoint: Endpoint; affinity: string | null; asked: EngineQuestion };
-
-async function answerBy(
-  { balancer }: GatewayOptions,
-  connections: Connections,
-  exchange: Exchange,
-  { endpoint, affinity, asked }: Sought,
-): Promise<void> {
-  const { replicas, name } = endpoint;
-  const not = new Set<string>();
-  const outings: Outing[] = [];
-  const next = (): RunConnections | null => {
-    const replica = balancer.choose(replicas, { not, affinity });
-    if (replica === null) return null;
-    not.add(runName(replica.run));
-    outings.push(balancer.begin(replica.run));
-    tellServed(exchange.response, name, replica);
-    return connections.of(replica.run, replica.machine_id);
-  };
-  // No answer began: another replica may give one as well.
-  const another = (why: 'unreachable' | 'cut') => {
-    outings.at(-1)?.ended(why === 'cut' ? 'failed' : why);
-    return next();
-  };
-  const first = next();
-  if (first === null) return refuse(exchange, refusals.engineUnreachable);
-  try {
-    await answerFromEngine(exchange, first, asked, another);
-  } finally {
-    outings.at(-1)?.ended(endOf(exchange));
-  }
-}
-
-/** Carries one exchange to its end, whatever `serve` does, and writes its log line. */
+/** Carries one exchange to its end, whatever `serve` does. */
 async function run(
   exchange: Exchange,
   serve: (exchange: Exchange) => Promise<void>,
-  options: Pick<GatewayOptions, 'clock' | 'log'>,
-  strangers: LineCap,
+  log: Log,
 ): Promise<void> {
-  const started = options.clock.monotonic();
-  const log = options.log.child({ request_id: exchange.request_id });
+  const { response, report, request_id } = exchange;
   try {
     await serve(exchange);
   } catch (error) {
-    log.error({ problem: describeError(error) }, 'gateway failed');
-    exchange.report.outcome = refusals.internal.code;
-    if (exchange.response.headersSent) exchange.response.destroy();
+    log.error({ request_id, problem: describeError(error) }, 'gateway failed');
+    report.is_broken = response.headersSent;
+    report.code = refusals.internal.code;
+    if (response.headersSent) response.destroy();
     else refuse(exchange, refusals.internal);
   }
   await exchange.ended();
-  const { report, response } = exchange;
-  const status = response.headersSent ? response.statusCode : null;
-  const duration_ms = Math.round(options.clock.monotonic() - started);
-  if (report.tenant === null && !strangers.admits()) return;
-  log.info({ ...report, status, duration_ms }, 'gateway request');
 }
 
-function tellServed(response: ServerResponse, model: string, replica: Replica): void {
-  for (const [name, value] of Object.entries(servedBy(model, replica))) {
-    response.setHeader(name, value);
-  }
-}
-
-/** How it ended for the run that was asked last. */
-function endOf({ report, response }: Exchange): OutingEnd {
-  if (report.outcome === 'answered') return 'answered';
-  if (report.outcome === refusals.engineUnreachable.code) return 'unreachable';
-  if (report.outcome.startsWith('engine_')) return 'failed';
-  return response.statusCode >= 400 && response.statusCode < 500 ? 'refused' : 'left';
-}
-
-function judgeRoute(method: string, path: string): Refusal | null {
-  const routes = gatewayRoutes.filter((route) => route.path === path);
-  if (routes.length === 0) {
-    const reserved = gatewayPrefixes.some((prefix) => path.startsWith(prefix));
-    return reserved ? refusals.notServed : refusals.unknownPath;
-  }
-  if (routes.some((route) => route.method === method)) return null;
-  const allowed = routes.map((route) => route.method).join(', ');
-  return {
-    status: 405,
-    message: `This path takes ${allowed} only.`,
-    code: 'method_not_allowed',
-    headers: { Allow: allowed },
+/** Writes the line and the record of a request that has ended. */
+function createTeller({ clock, log, record }: GatewayOptions): (exchange: Exchange) => void {
+  const strangers = createLineCap({
+    ...{ clock, log },
+    ...{ lines: limits.stranger_lines, window_ms: limits.stranger_lines_ms },
+  });
+  return ({ request_id, response, report, stop }) => {
+    const now = clock.monotonic();
+    const status = response.headersSent ? response.statusCode : null;
+    const reason = stop.reason();
+    const kept = recordOf(report, { request_id, status, reason, now });
+    if (kept !== null) record?.(kept);
+    if (report.key === null && !strangers.admits()) return;
+    const left = outcomeOf(report, reason) === 'client_left' ? 'client_left' : null;
+    log.info(
+      {
+        request_id,
+        tenant: report.key?.tenant_id ?? null,
+        endpoint: report.endpoint?.workload_id ?? null,
+        outcome: left ?? report.code ?? 'answered',
+        ...{ bytes: report.bytes, status },
+        duration_ms: Math.round(now - report.came_at),
+      },
+      'gateway request',
+    );
   };
 }
 
@@ -216,5 +242,5 @@ function sendModels(exchange: Exchange, models: { id: string; created_at: number
     created: Math.floor(created_at / 1000),
     owned_by: 'einsora',
   }));
-  sendJson(exchange, { object: 'list', data });
+  sendWhole(exchange, Buffer.from(JSON.stringify({ object: 'list', data })));
 }

@@ -48,3 +48,14 @@ export type Turns = {
 };
 
 export type Standing = { workload_id: string; key_id: string; at_work: number; waiting: number };
+
+/** Where nobody set any limit. */
+export const unlimited: Limiter = {
+  admit: () => ({ ok: true, lease: { settle() {}, end() {} }, headers: {} }),
+};
+
+/** Where everybody may go to work at once. */
+export const no_turns: Turns = {
+  enter: async () => ({ ok: true, leave() {} }),
+  standing: () => [],
+};

@@ -7,74 +7,36 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { limits } from '../contract/limits.ts';
+import type { Deadlines } from './deadlines.ts';
 import { type Refusal, refusals } from './errors.ts';
-import type { IdleTimer } from './idle-timer.ts';
+import type { Stop } from './stop.ts';
 
-export type Question = { fields: Record<string, unknown>; model: string; stream: boolean };
+export type Question = {
+  fields: Record<string, unknown>;
+  model: string;
+  stream: boolean;
+};
 export type Read<T> = { ok: true; value: T } | { ok: false; refusal: Refusal };
 
-/** Silence allowed while the body arrives. */
-const body_silence_ms = 30_000;
-
-/**
- * Fields by which a client could reach into the engine: another client's slot and cached prompt,
- * the adapter or second model to load, transfers between engines.
- */
-const engine_fields = [
-  'id_slot',
-  'slot_id',
-  'adapters',
-  'adapter_path',
-  'draft_model',
-  'kv_transfer_params',
-];
-
-/** Reads and parses the body. Settles when `stop` aborts, whatever the client does. */
+/** Reads and parses the body. Settles when `stop` is told, whatever the client does. */
 export async function readQuestion(
   request: IncomingMessage,
-  stop: AbortSignal,
-  idle: IdleTimer,
+  stop: Stop,
+  deadlines: Deadlines,
 ): Promise<Read<Question>> {
   const type = request.headers['content-type'] ?? '';
   const encoding = request.headers['content-encoding'] ?? 'identity';
   if (!/^application\/json\s*(?:;|$)/i.test(type) || encoding !== 'identity') {
     return { ok: false, refusal: refusals.notJson };
   }
-  const body = await readBody(request, stop, idle);
+  const body = await readBody(request, stop, deadlines);
   return body.ok ? parseQuestion(body.value) : body;
-}
-
-/** Fields of engines that keep the beginnings of prompts for whoever asks next. */
-const cache_fields = ['cache_prompt', 'cache_salt', 'n_cache_reuse'];
-
-/**
- * The body for the engine: the same fields, with the engine's own name for the model. An engine
- * that several tenants prompt reuses no beginning of a prompt, or only those of the same tenant:
- * how fast an answer comes would tell one what another asked (ADR-0058).
- */
-export function bodyForEngine(
-  question: Question,
-  engine_name: string,
-  apart: { salt: string } | null = null,
-): Read<Buffer> {
-  const fields: Record<string, unknown> = { ...question.fields, model: engine_name };
-  for (const name of engine_fields) delete fields[name];
-  if (apart !== null) {
-    for (const name of cache_fields) delete fields[name];
-    Object.assign(fields, { cache_prompt: false, cache_salt: apart.salt });
-  }
-  try {
-    return { ok: true, value: Buffer.from(JSON.stringify(fields)) };
-  } catch {
-    // Reading it takes any depth; writing it recurses, and an engine's own parser would too.
-    return invalid('the body is nested too deeply');
-  }
 }
 
 function readBody(
   request: IncomingMessage,
-  stop: AbortSignal,
-  idle: IdleTimer,
+  stop: Stop,
+  deadlines: Deadlines,
 ): Promise<Read<Buffer>> {
   const limit = limits.gateway_body_bytes;
   if (Number(request.headers['content-length'] ?? 0) > limit) return Promise.resolve(tooLarge());
@@ -82,7 +44,8 @@ function readBody(
     const chunks: Buffer[] = [];
     let bytes = 0;
     const settle = (result: Read<Buffer>) => {
-      idle.stop();
+      deadlines.clear('silence');
+      undo();
       request.removeListener('data', onData);
       // The rest is read and dropped, so that the client gets to read the answer.
       request.resume();
@@ -92,13 +55,14 @@ function readBody(
       bytes += chunk.length;
       if (bytes > limit) return settle(tooLarge());
       chunks.push(chunk);
-      idle.start(body_silence_ms, () => settle({ ok: false, refusal: refusals.slowBody }));
+      deadlines.touch('silence');
     };
-    idle.start(body_silence_ms, () => settle({ ok: false, refusal: refusals.slowBody }));
+    const onSilence = () => settle({ ok: false, refusal: refusals.slowBody });
+    deadlines.set('silence', limits.gateway_body_silence_ms, onSilence);
+    const undo = stop.on(() => settle(invalid('the body broke off')));
     request.on('data', onData);
     request.once('end', () => settle({ ok: true, value: Buffer.concat(chunks) }));
     request.once('error', () => settle(invalid('the body broke off')));
-    stop.addEventListener('abort', () => settle(invalid('the body broke off')), { once: true });
   });
 }
 

@@ -4,11 +4,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorOf, type Rig, replica, send, smol, startRig } from '../../test/lib/gateway-rig.ts';
-import { json } from '../../test/lib/upstream.ts';
+import { chatEvent, doneEvent, events } from '../../test/lib/upstream.ts';
 import { type RunKey, runName } from '../core/run.ts';
 import type { Replica } from './endpoint.ts';
 
-const answered = { id: 'c', object: 'chat.completion', choices: [] };
+const whole = events(chatEvent('hi'), doneEvent);
 const other: Replica = {
   ...replica,
   run: { ...replica.run, replica: 1, run_epoch: 2 },
@@ -54,7 +54,7 @@ async function given(replicas: readonly Replica[], closes = false) {
 test('one that cannot be reached is left for another, and the answer says whose it is', async () => {
   const { rig, failed, open } = await given([replica, other]);
   try {
-    rig.upstream.answer(json(200, answered));
+    rig.upstream.answer(whole);
     const { status, headers } = await send(rig);
     assert.equal(status, 200);
     assert.match(String(headers['x-einsora-served-by']), /machine=east/);
@@ -70,7 +70,7 @@ test('one that cannot be reached is left for another, and the answer says whose 
 test('one whose connections close before any byte of an answer is left as well', async () => {
   const { rig, failed, open } = await given([replica, other], true);
   try {
-    rig.upstream.answer(json(200, answered));
+    rig.upstream.answer(whole);
     const { status, headers } = await send(rig);
     assert.equal(status, 200);
     assert.match(String(headers['x-einsora-served-by']), /machine=east/);

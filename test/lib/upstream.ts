@@ -130,7 +130,10 @@ export function chatEvent(content: string): string {
   return `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices })}\n\n`;
 }
 
-export const doneEvent = 'data: [DONE]\n\n';
+/** Says why the answer ended, as an engine must, and that nothing comes after it. */
+export const finishEvent =
+  'data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n';
+export const doneEvent = `${finishEvent}data: [DONE]\n\n`;
 
 export type ManualClock = Clock & { advance(ms: number): void };
 

@@ -64,7 +64,8 @@ function refusalOfError(status: number, said: unknown): Refusal {
     return { status: 400, message, code: blame.code, param };
   }
   if (message === null || isOurs(status, told)) return unusable(status, isOurs(status, told));
-  const code = type === null ? null : (engine_codes[type] ?? type);
+  const unnamed = status >= 500 ? 'engine_error' : null;
+  const code = type === null ? unnamed : (engine_codes[type] ?? type);
   // mlx_lm.server gives 404 to whatever fails before the first token.
   const passed = status === 404 ? 400 : status;
   return { status: passed, message, code, param, ...(type === null ? {} : { type }) };

@@ -1,0 +1,113 @@
+/**
+ * The client's side of a streamed answer, through all attempts to get one.
+ *
+ * Invariants: nothing is sent until an answer has content, or the client waited for so long that it
+ * is told to wait: then 200 and a comment from time to time, and the truth about who answered as a
+ * last comment. What fails before is an exact status; after it one `data: {"error":…}` event and
+ * a broken connection: never a clean end, never a `[DONE]` (ADR-0064).
+ */
+import { limits } from '../contract/limits.ts';
+import { errorBody, type Refusal } from './errors.ts';
+import { type Exchange, refuse } from './exchange.ts';
+import { isClientGone, refusalOfStop } from './stop.ts';
+
+export type Delivery = {
+  /** Part of an answer has gone out: no other may follow. */
+  isCommitted(): boolean;
+  /** The answer has content: what is known of who gives it is sent with it. */
+  commit(): void;
+  /** False: the client takes no more for now. */
+  write(bytes: Buffer): boolean;
+  /** The last bytes of a whole answer. */
+  end(last: Buffer): void;
+  fail(refusal: Refusal): void;
+};
+
+const waiting_for = 'pending';
+const ping = Buffer.from(': waiting\n\n');
+
+export function openDelivery(exchange: Exchange): Delivery {
+  const { response, deadlines, report, stop } = exchange;
+  let sent: 'nothing' | 'pending' | 'answer' = 'nothing';
+  let is_pending = false;
+
+  function keepAwake(): void {
+    deadlines.set('ping', limits.gateway_ping_ms, () => {
+      if (!response.writableNeedDrain && !response.destroyed) response.write(ping);
+      keepAwake();
+    });
+  }
+
+  function wait(): void {
+    if (sent !== 'nothing' || response.destroyed) return;
+    sent = 'pending';
+    is_pending = true;
+    sendHead(exchange, { ...exchange.headers, ...pending_headers });
+    // Node keeps the head until there is a body.
+    response.write(ping);
+    keepAwake();
+  }
+  deadlines.set('hold', limits.gateway_hold_ms, wait);
+
+  return {
+    isCommitted: () => sent === 'answer',
+    commit() {
+      deadlines.clear('hold');
+      if (sent === 'nothing') {
+        sendHead(exchange, exchange.headers);
+        keepAwake();
+      }
+      sent = 'answer';
+    },
+    write(bytes) {
+      report.bytes += bytes.length;
+      deadlines.touch('ping');
+      return response.write(bytes);
+    },
+    end(last) {
+      deadlines.clear('ping');
+      report.bytes += last.length;
+      response.end(is_pending ? Buffer.concat([truth(exchange.headers), last]) : last);
+    },
+    fail(refusal) {
+      deadlines.clear('hold');
+      deadlines.clear('ping');
+      if (sent === 'nothing') return refuse(exchange, refusal);
+      const reason = stop.reason();
+      const told = reason === null ? refusal : refusalOfStop(reason);
+      report.code = told.code ?? 'failed';
+      report.is_broken = reason !== 'client_left';
+      breakOff(exchange, told);
+    },
+  };
+}
+
+const pending_headers = {
+  'X-Einsora-Served-By': waiting_for,
+  'X-Einsora-Fallback': waiting_for,
+  'X-Einsora-Attempts': waiting_for,
+};
+
+function sendHead({ response }: Exchange, headers: Record<string, string>): void {
+  response.writeHead(200, {
+    ...headers,
+    'Content-Type': 'text/event-stream',
+    'Cache-Control': 'no-cache, no-transform',
+    'X-Accel-Buffering': 'no',
+  });
+}
+
+/** What the headers could not say any more. */
+function truth(headers: Record<string, string>): Buffer {
+  const names = Object.keys(pending_headers);
+  const lines = names.map((name) => `: ${name}: ${headers[name] ?? 'unknown'}\n`);
+  return Buffer.from(`${lines.join('')}\n`);
+}
+
+/** Breaks the client's connection, after telling it why where it still listens. */
+function breakOff({ response, request_id, stop, deadlines }: Exchange, told: Refusal): void {
+  if (isClientGone(stop.reason()) || response.destroyed) return void response.destroy();
+  const giveUp = () => response.destroy();
+  deadlines.set('silence', limits.gateway_farewell_ms, giveUp);
+  response.write(`data: ${JSON.stringify(errorBody(told, request_id))}\n\n`, giveUp);
+}

@@ -1,0 +1,76 @@
+/**
+ * Cuts the bytes of an event stream into frames: each ends with the blank line that ends an event.
+ *
+ * Invariants: any cutting of the bytes into chunks gives the same frames, whose bytes together are
+ * those that came; lines end with LF, CR or CRLF; bytes are copied only where a frame came in
+ * several chunks; no more than `limit` bytes of an unfinished frame are kept.
+ */
+export type OnFrame = (bytes: Buffer, from: number, to: number) => void;
+
+export type Frames = {
+  /** False where a frame grew over the limit: nothing more is taken then. */
+  push(chunk: Buffer): boolean;
+  /** Bytes of a frame that has not ended. */
+  unfinished(): number;
+};
+
+const line_feed = 10;
+const carriage_return = 13;
+
+export function createFrames(limit: number, onFrame: OnFrame): Frames {
+  let pieces: Buffer[] = [];
+  let kept = 0;
+  let is_line_empty = true;
+  let is_after_return = false;
+
+  function end(chunk: Buffer, from: number, to: number): void {
+    if (kept === 0) {
+      onFrame(chunk, from, to);
+      return;
+    }
+    pieces.push(chunk.subarray(from, to));
+    const whole = Buffer.concat(pieces);
+    pieces = [];
+    kept = 0;
+    onFrame(whole, 0, whole.length);
+  }
+
+  return {
+    push(chunk) {
+      const { length } = chunk;
+      let from = 0;
+      for (let at = 0; at < length; at += 1) {
+        const byte = chunk[at] ?? 0;
+        if (byte !== line_feed && byte !== carriage_return) {
+          is_line_empty = false;
+          is_after_return = false;
+          continue;
+        }
+        if (byte === line_feed && is_after_return) {
+          // The second half of one end of a line.
+          is_after_return = false;
+          continue;
+        }
+        is_after_return = byte === carriage_return;
+        if (!is_line_empty) {
+          is_line_empty = true;
+          continue;
+        }
+        // The other half of this end belongs to it, where it is there already.
+        if (is_after_return && chunk[at + 1] === line_feed) {
+          at += 1;
+          is_after_return = false;
+        }
+        if (kept + at + 1 - from > limit) return false;
+        end(chunk, from, at + 1);
+        from = at + 1;
+      }
+      if (from === length) return true;
+      kept += length - from;
+      if (kept > limit) return false;
+      pieces.push(from === 0 ? chunk : chunk.subarray(from));
+      return true;
+    },
+    unfinished: () => kept,
+  };
+}

@@ -1,0 +1,97 @@
+/**
+ * Carries the bytes of an engine's answer into a sink, at the speed at which the sink takes them.
+ *
+ * Invariants: settles once, at once when `stop` is told; an answer that is not whole is destroyed
+ * with its connection; one that is whole leaves its connection for the next question.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { limits } from '../contract/limits.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Deadlines } from './deadlines.ts';
+import { type Refusal, refusals } from './errors.ts';
+import type { Stop } from './stop.ts';
+
+export type Ending =
+  /** `last`: bytes that are still to go to the client. */
+  { is: 'whole'; last: Buffer } | { is: 'failed'; refusal: Refusal } | { is: 'stopped' };
+
+export type Sink = {
+  /** wait: no more until the client has drained. */
+  take(chunk: Buffer): 'more' | 'wait' | Ending;
+  /** The engine's side ended; `complete`: as it should. */
+  ended(complete: boolean): Ending;
+};
+
+export type PumpOptions = {
+  stop: Stop;
+  deadlines: Deadlines;
+  response: ServerResponse;
+  clock: Pick<Clock, 'after'>;
+};
+
+export function failedBy(refusal: Refusal): Ending {
+  return { is: 'failed', refusal };
+}
+
+export function pump(answer: IncomingMessage, sink: Sink, options: PumpOptions): Promise<Ending> {
+  const { stop, deadlines, response, clock } = options;
+  let is_flowing = false;
+  let is_settled = false;
+  return new Promise((resolve) => {
+    const onSilence = () => settle(failedBy(refusals.engineSilent));
+    const onStop = () => settle({ is: 'stopped' });
+    const undo = stop.on(onStop);
+    answer.on('data', onData);
+    answer.once('end', () => settle(() => sink.ended(answer.complete)));
+    answer.once('close', () => settle(() => sink.ended(false)));
+    response.on('drain', onDrain);
+
+    function settle(found: Ending | (() => Ending)): void {
+      if (is_settled) return;
+      is_settled = true;
+      const ending = typeof found === 'function' ? found() : found;
+      deadlines.clear('silence');
+      answer.removeListener('data', onData);
+      response.removeListener('drain', onDrain);
+      undo();
+      if (ending.is === 'whole') drain(answer, clock);
+      else answer.destroy();
+      resolve(ending);
+    }
+
+    function onData(chunk: Buffer): void {
+      if (is_flowing) deadlines.touch('silence');
+      else flow();
+      const taken = sink.take(chunk);
+      if (taken === 'wait') wait();
+      else if (taken !== 'more') settle(taken);
+    }
+
+    function flow(): void {
+      is_flowing = true;
+      deadlines.set('silence', limits.gateway_silence_ms, onSilence);
+    }
+
+    function wait(): void {
+      answer.pause();
+      is_flowing = false;
+      deadlines.set('silence', limits.gateway_silence_ms, () => stop.now('client_stalled'));
+    }
+
+    function onDrain(): void {
+      if (is_settled || is_flowing || !answer.isPaused()) return;
+      flow();
+      answer.resume();
+    }
+  });
+}
+
+/** Reads what is left of an answer that is whole already, for a moment. */
+function drain(answer: IncomingMessage, clock: Pick<Clock, 'after'>): void {
+  if (answer.readableEnded) return;
+  answer.once(
+    'close',
+    clock.after(limits.gateway_drain_ms, () => void answer.destroy()),
+  );
+  answer.resume();
+}

@@ -1,0 +1,36 @@
+/**
+ * Which paths the gateway answers, and as what.
+ */
+import { gatewayPrefixes, gatewayRoutes } from '../contract/routes.ts';
+import { type Refusal, refusals } from './errors.ts';
+import type { GatewayApi } from './request-record.ts';
+
+const apis: Readonly<Record<string, GatewayApi>> = {
+  '/v1/chat/completions': 'chat',
+  '/v1/completions': 'completions',
+  '/v1/responses': 'responses',
+  '/v1/embeddings': 'embeddings',
+  '/v1/rerank': 'rerank',
+};
+
+/** Null: no engine answers it. */
+export function apiOf(path: string): GatewayApi | null {
+  return apis[path] ?? null;
+}
+
+/** Why it is not answered; null where it is. */
+export function judgeRoute(method: string, path: string): Refusal | null {
+  const routes = gatewayRoutes.filter((route) => route.path === path);
+  if (routes.length === 0) {
+    const reserved = gatewayPrefixes.some((prefix) => path.startsWith(prefix));
+    return reserved ? refusals.notServed : refusals.unknownPath;
+  }
+  if (routes.some((route) => route.method === method)) return null;
+  const allowed = routes.map((route) => route.method).join(', ');
+  return {
+    status: 405,
+    message: `This path takes ${allowed} only.`,
+    code: 'method_not_allowed',
+    headers: { Allow: allowed },
+  };
+}

@@ -1,0 +1,138 @@
+/**
+ * Takes an engine's event stream for a client that asked for one.
+ *
+ * Invariants: only whole frames go on, untouched and in their order; nothing goes on before the
+ * answer has content, save where more than `gateway_held_bytes` came without; what ends an answer
+ * goes on only after the engine said why it ended.
+ */
+import { limits } from '../contract/limits.ts';
+import type { Delivery } from './delivery.ts';
+import { refusals } from './errors.ts';
+import { mayMatter, readFrame } from './frame.ts';
+import { createFrames } from './frames.ts';
+import { readEvent } from './meaning.ts';
+import { type Ending, failedBy, type Sink } from './pump.ts';
+import type { Fields } from './whole/fields.ts';
+import type { StreamedApi } from './whole/whole.ts';
+
+/** Who listens to what an answer says. */
+export type Listener = {
+  /** A frame with content that was not read. */
+  piece(): void;
+  /** A frame that was. What goes to the client in its place; null: nothing. */
+  said(chunk: Fields, has_content: boolean): 'as it is' | Buffer | null;
+  /** What the engine says that it used; null: nothing yet. */
+  usage(): Fields | null;
+};
+
+export function createStreamSink(api: StreamedApi, delivery: Delivery, listener: Listener): Sink {
+  const frames = createFrames(limits.gateway_frame_bytes, onFrame);
+  const passage = createPassage(delivery);
+  let is_finished = false;
+  let ending: Ending | null = null;
+
+  function onFrame(bytes: Buffer, from: number, to: number): void {
+    if (ending !== null) return;
+    if (delivery.isCommitted() && !mayMatter(bytes, from, to)) {
+      listener.piece();
+      passage.pass(bytes, from, to);
+      return;
+    }
+    const { meaning, chunk } = readEvent(api, readFrame(bytes, from, to));
+    switch (meaning.is) {
+      case 'failed':
+        ending = failedBy(meaning.refusal);
+        return;
+      case 'done':
+        ending = is_finished ? wholeWith(bytes, from, to) : failedBy(refusals.engineUnfinished);
+        return;
+      case 'finish':
+        is_finished = true;
+        passage.commit();
+        break;
+      case 'content':
+        passage.commit();
+        break;
+      case 'nothing':
+        break;
+    }
+    const has_content = meaning.is === 'content' || meaning.is === 'finish';
+    const instead = chunk === null ? 'as it is' : listener.said(chunk, has_content);
+    // The last event of a response is its end as well.
+    if (is_finished && api === 'responses') ending = wholeWith(bytes, from, to);
+    else if (instead === 'as it is') passage.pass(bytes, from, to);
+    else if (instead !== null) passage.pass(instead, 0, instead.length);
+  }
+
+  return {
+    take(chunk) {
+      const fits = frames.push(chunk);
+      passage.flush();
+      if (ending !== null) return ending;
+      if (!fits) return failedBy(refusals.engineTooMuch);
+      return passage.isFull() ? 'wait' : 'more';
+    },
+    ended: () => ending ?? failedBy(refusals.engineCut),
+  };
+}
+
+function wholeWith(bytes: Buffer, from: number, to: number): Ending {
+  return { is: 'whole', last: bytes.subarray(from, to) };
+}
+
+/** Frames on their way to the client: held until there is content, neighbours in one write. */
+function createPassage(delivery: Delivery) {
+  const held: Buffer[] = [];
+  let held_bytes = 0;
+  let is_full = false;
+  let run: Buffer | null = null;
+  let run_from = 0;
+  let run_to = 0;
+
+  function flush(): void {
+    if (run === null) return;
+    const bytes = run.subarray(run_from, run_to);
+    run = null;
+    if (delivery.isCommitted()) {
+      write(bytes);
+      return;
+    }
+    held.push(bytes);
+    held_bytes += bytes.length;
+    if (held_bytes > limits.gateway_held_bytes) commit();
+  }
+
+  function write(bytes: Buffer): void {
+    if (!delivery.write(bytes)) is_full = true;
+  }
+
+  function commit(): void {
+    if (delivery.isCommitted()) return;
+    flush();
+    // Flushing may have been what was too much.
+    if (delivery.isCommitted()) return;
+    delivery.commit();
+    for (const bytes of held.splice(0)) write(bytes);
+  }
+
+  return {
+    flush,
+    commit,
+    pass(bytes: Buffer, from: number, to: number): void {
+      if (run === bytes && run_to === from) {
+        run_to = to;
+        return;
+      }
+      flush();
+      run = bytes;
+      run_from = from;
+      run_to = to;
+    },
+    /** Since it was last asked. */
+    isFull(): boolean {
+      const was_full = is_full;
+      is_full = false;
+      return was_full;
+    },
+  };
+}

@@ -1,0 +1,79 @@
+/**
+ * Takes an engine's event stream for a client that asked for no stream, and builds the answer.
+ *
+ * Invariants: an answer is whole only where the engine said why it ended, and that nothing comes
+ * after it; no more of it is kept than `gateway_whole_bytes` came.
+ */
+import { limits } from '../contract/limits.ts';
+import { refusals } from './errors.ts';
+import { readFrame } from './frame.ts';
+import { createFrames } from './frames.ts';
+import { readEvent } from './meaning.ts';
+import { type Ending, failedBy, type Sink } from './pump.ts';
+import type { Listener } from './stream-sink.ts';
+import type { StreamedApi, Whole } from './whole/whole.ts';
+
+export function createWholeSink(
+  api: StreamedApi,
+  whole: Whole,
+  listener: Pick<Listener, 'said' | 'usage'>,
+): Sink {
+  const frames = createFrames(limits.gateway_frame_bytes, onFrame);
+  let bytes_taken = 0;
+  let is_finished = false;
+  let ending: Ending | null = null;
+
+  function onFrame(bytes: Buffer, from: number, to: number): void {
+    if (ending !== null) return;
+    const { meaning, chunk } = readEvent(api, readFrame(bytes, from, to));
+    if (meaning.is === 'failed') ending = failedBy(meaning.refusal);
+    if (meaning.is === 'done') ending = end();
+    if (chunk === null) return;
+    whole.see(chunk);
+    listener.said(chunk, meaning.is === 'content' || meaning.is === 'finish');
+    if (meaning.is !== 'finish') return;
+    is_finished = true;
+    if (api === 'responses') ending = end();
+  }
+
+  function end(): Ending {
+    if (!is_finished || !whole.isWhole()) return failedBy(refusals.engineUnfinished);
+    return { is: 'whole', last: Buffer.from(JSON.stringify(whole.result(listener.usage()))) };
+  }
+
+  return {
+    take(chunk) {
+      bytes_taken += chunk.length;
+      if (bytes_taken > limits.gateway_whole_bytes || !frames.push(chunk)) {
+        return failedBy(refusals.engineTooMuch);
+      }
+      return ending ?? 'more';
+    },
+    ended: () => ending ?? failedBy(refusals.engineCut),
+  };
+}
+
+/** Takes an answer that is one JSON document, and passes it on as it is. */
+export function createDocumentSink(listener: Pick<Listener, 'said'>): Sink {
+  const chunks: Buffer[] = [];
+  let bytes_taken = 0;
+  return {
+    take(chunk) {
+      bytes_taken += chunk.length;
+      if (bytes_taken > limits.gateway_whole_bytes) return failedBy(refusals.engineTooMuch);
+      chunks.push(chunk);
+      return 'more';
+    },
+    ended(complete) {
+      if (!complete) return failedBy(refusals.engineCut);
+      const document = Buffer.concat(chunks);
+      const { meaning, chunk } = readEvent('embeddings', {
+        ...{ event: null, data: document.toString('utf8') },
+      });
+      if (meaning.is === 'failed') return failedBy(meaning.refusal);
+      if (chunk === null) return failedBy(refusals.engineGarbled);
+      listener.said(chunk, false);
+      return { is: 'whole', last: document };
+    },
+  };
+}
