@@ -153,7 +153,7 @@ test('where one of them says that waiting helps, the client is told that', async
   });
 });
 
-test('an engine that is silent is left after its time, and nothing of it is in the answer', async () => {
+test('an engine that is silent is left after its time, and nothing of it is left', async () => {
   const stalls: Script = (reply) => {
     reply.setHeader('Content-Type', 'text/event-stream');
     reply.write(role.replace('assistant', 'nobody'));
@@ -162,10 +162,8 @@ test('an engine that is silent is left after its time, and nothing of it is in t
     const asked = rig.engines[0]?.next();
     const answer = send(rig, plain);
     const seen = await asked;
-    // Its first bytes have to be there before its silence can begin.
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    rig.clock.advance(120_000);
-    rig.clock.advance(180_000);
+    // Whether its first bytes are there yet or not, this is too long.
+    rig.clock.advance(300_000);
     assertGood(await answer, false);
     await seen?.gone;
   });
@@ -227,7 +225,7 @@ test('a document of the wrong length never looks whole', async () => {
   });
 });
 
-test('a stream of responses ends with its last event, and nothing is asked of it before content', async () => {
+test('a stream of responses commits at its first delta and ends with its last event', async () => {
   const event = (type: string, more: object = {}) =>
     `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
   const created = event('response.created', { response: { id: 'r', error: null } });

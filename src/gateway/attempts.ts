@@ -1,10 +1,10 @@
 /**
  * Asks one replica after the other until one has answered.
  *
- * Invariants: each is asked once at most, and looked up anew each time; none after one that answered
- * in part to the client, none where the client is to blame; after one that was lost in the middle of
- * its answer one more at most; what is told in the end is what went wrong first, unless another says
- * that waiting helps.
+ * Invariants: each is asked once at most, and looked up anew each time; none after one that
+ * answered in part to the client, none where the client is to blame; after one that was lost in the
+ * middle of its answer one more at most; what is told in the end is what went wrong first, unless
+ * another says that waiting helps.
  */
 import { runName } from '../core/run.ts';
 import type { Balancer, Outing, OutingEnd } from './balance/balancer.ts';

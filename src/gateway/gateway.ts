@@ -13,24 +13,17 @@ import { limits } from '../contract/limits.ts';
 import type { Clock } from '../lib/clock.ts';
 import { createLineCap } from '../lib/line-cap.ts';
 import { describeError, type Log } from '../lib/log.ts';
-import { getAnswer, tell } from './answer.ts';
 import type { Balancer } from './balance/balancer.ts';
 import { createConnections, type Dial } from './connections.ts';
-import { openDelivery } from './delivery.ts';
-import type { Endpoint, FoundEndpoint } from './endpoint.ts';
+import type { FoundEndpoint } from './endpoint.ts';
 import { refusals } from './errors.ts';
-import { type Exchange, openExchange, refuse, sendWhole } from './exchange.ts';
-import { type GatewayKey, isUsable, keyDigestOf } from './key.ts';
+import { type Exchange, openExchange, refuse } from './exchange.ts';
+import type { GatewayKey } from './key.ts';
 import { type Limiter, no_turns, type Turns, unlimited } from './limiter.ts';
 import { createLook } from './look.ts';
-import { failedBy } from './pump.ts';
-import { type Question, readQuestion } from './question.ts';
 import { outcomeOf, recordOf } from './report.ts';
-import type { GatewayApi, RequestRecord } from './request-record.ts';
-import { apiOf, judgeRoute } from './route.ts';
-import { refusalOfTarget } from './target.ts';
-import { estimatePrompt, mostTokens } from './use/estimate.ts';
-import { isStreamed } from './whole/whole.ts';
+import type { RequestRecord } from './request-record.ts';
+import { serve } from './serve.ts';
 
 export type GatewayOptions = {
   /** The stored key of a digest (`lib/secret`), usable or not. */
@@ -67,114 +60,25 @@ export type Gateway = {
   close(): Promise<void>;
 };
 
-type Asking = { exchange: Exchange; key: GatewayKey; key_digest: string };
-type Work = {
-  api: GatewayApi;
-  question: Question;
-  endpoint: Endpoint;
-  release(): void;
-};
-
 export function createGateway(options: GatewayOptions): Gateway {
-  const { clock, log, balancer, limiter = unlimited, turns = no_turns } = options;
+  const { clock, log, limiter = unlimited, turns = no_turns } = options;
   const connections = createConnections(options.dial, clock);
   const look = createLook(options);
+  const deps = { ...options, connections, look, limiter, turns };
   const open = new Map<Exchange, Promise<void>>();
   const tellEnded = createTeller(options);
   let closing = false;
 
-  async function serve(exchange: Exchange): Promise<void> {
-    const { request, report } = exchange;
-    if (closing) return refuse(exchange, refusals.shuttingDown);
-    if (open.size > limits.gateway_requests_at_once) return refuse(exchange, refusals.full);
-    const path = (request.url ?? '').split('?', 1)[0] ?? '';
-    const wrong = judgeRoute(request.method ?? '', path);
-    if (wrong) return refuse(exchange, wrong);
-    const key_digest = keyDigestOf(request);
-    const key = key_digest === null ? null : await options.findKey(key_digest);
-    if (key_digest === null || !isUsable(key, clock.now())) {
-      return refuse(exchange, refusals.invalidKey);
-    }
-    report.key = key;
-    const api = apiOf(path);
-    if (api === null) return sendModels(exchange, await options.listModels(key));
-    report.api = api;
-    await ask({ exchange, key, key_digest }, api);
-  }
-
-  async function ask(asking: Asking, api: GatewayApi): Promise<void> {
-    const { exchange, key } = asking;
-    const { request, report, stop, deadlines } = exchange;
-    const read = await readQuestion(request, stop, deadlines);
-    if (!read.ok) return refuse(exchange, read.refusal);
-    const question = read.value;
-    report.model = question.model;
-    report.is_stream = question.stream;
-    const found = await options.findEndpoint(key, question.model, stop.signal());
-    if (!found.ok) {
-      return refuse(exchange, refusalOfTarget(found.code, found.details, question.model));
-    }
-    const { endpoint } = found;
-    report.endpoint = endpoint;
-    const prompt_tokens = estimatePrompt(question.fields);
-    const max_tokens = mostTokens(question.fields);
-    const admitted = limiter.admit({ key, endpoint, prompt_tokens, max_tokens });
-    if (!admitted.ok) return refuse(exchange, admitted.refusal);
-    Object.assign(exchange.headers, admitted.headers);
-    const { lease } = admitted;
-    const unused = options.using?.(endpoint.workload_id);
-    const unwatched = look.at({ ...asking, model: question.model, stop });
-    const release = () => {
-      unwatched();
-      unused?.();
-      lease.settle(report.use);
-      lease.end();
-    };
-    await work(asking, { api, question, endpoint, release });
-  }
-
-  async function work(asking: Asking, at: Work): Promise<void> {
-    const { api, question, endpoint } = at;
-    const { exchange, key } = asking;
-    const delivery = question.stream && isStreamed(api) ? openDelivery(exchange) : null;
-    const signal = exchange.stop.signal();
-    let leave = () => {};
-    let released = false;
-    const letGo = () => {
-      if (!released) leave();
-      if (!released) at.release();
-      released = true;
-    };
-    try {
-      const turn = await turns.enter({
-        workload_id: endpoint.workload_id,
-        key_id: key.id,
-        capacity: () => balancer.capacity(endpoint.replicas),
-        signal,
-      });
-      if (turn.ok) leave = turn.leave;
-      const ending = turn.ok
-        ? await getAnswer(
-            { connections, balancer, clock },
-            {
-              ...{ exchange, key, question, api, endpoint, delivery },
-              findAgain: () => options.findEndpoint(key, question.model, signal),
-            },
-          )
-        : failedBy(turn.refusal);
-      letGo();
-      tell(exchange, delivery, ending);
-    } finally {
-      letGo();
-    }
-  }
+  const answer = (exchange: Exchange) =>
+    closing ? refuse(exchange, refusals.shuttingDown) : serve(deps, exchange, open.size);
 
   return {
     handle(request, response, { request_id }) {
       const exchange = openExchange(request, response, request_id, clock);
-      const work = run(exchange, serve, log)
-        .then(() => tellEnded(exchange))
-        .finally(() => open.delete(exchange));
+      const work = run(exchange, answer, log).then(() => {
+        open.delete(exchange);
+        tellEnded(exchange);
+      });
       open.set(exchange, work);
       return work;
     },
@@ -188,15 +92,15 @@ export function createGateway(options: GatewayOptions): Gateway {
   };
 }
 
-/** Carries one exchange to its end, whatever `serve` does. */
+/** Carries one exchange to its end, whatever `answer` does. */
 async function run(
   exchange: Exchange,
-  serve: (exchange: Exchange) => Promise<void>,
+  answer: (exchange: Exchange) => void | Promise<void>,
   log: Log,
 ): Promise<void> {
   const { response, report, request_id } = exchange;
   try {
-    await serve(exchange);
+    await answer(exchange);
   } catch (error) {
     log.error({ request_id, problem: describeError(error) }, 'gateway failed');
     report.is_broken = response.headersSent;
@@ -218,7 +122,11 @@ function createTeller({ clock, log, record }: GatewayOptions): (exchange: Exchan
     const status = response.headersSent ? response.statusCode : null;
     const reason = stop.reason();
     const kept = recordOf(report, { request_id, status, reason, now });
-    if (kept !== null) record?.(kept);
+    try {
+      if (kept !== null) record?.(kept);
+    } catch (error) {
+      log.error({ request_id, problem: describeError(error) }, 'a request was not recorded');
+    }
     if (report.key === null && !strangers.admits()) return;
     const left = outcomeOf(report, reason) === 'client_left' ? 'client_left' : null;
     log.info(
@@ -233,14 +141,4 @@ function createTeller({ clock, log, record }: GatewayOptions): (exchange: Exchan
       'gateway request',
     );
   };
-}
-
-function sendModels(exchange: Exchange, models: { id: string; created_at: number }[]): void {
-  const data = models.map(({ id, created_at }) => ({
-    id,
-    object: 'model',
-    created: Math.floor(created_at / 1000),
-    owned_by: 'einsora',
-  }));
-  sendWhole(exchange, Buffer.from(JSON.stringify({ object: 'list', data })));
 }

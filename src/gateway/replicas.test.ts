@@ -51,7 +51,7 @@ async function given(replicas: readonly Replica[], closes = false) {
   return { rig, failed, open };
 }
 
-test('one that cannot be reached is left for another, and the answer says whose it is', async () => {
+test('one that cannot be reached is left for another, and the answer says whose', async () => {
   const { rig, failed, open } = await given([replica, other]);
   try {
     rig.upstream.answer(whole);
