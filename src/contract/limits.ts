@@ -62,6 +62,11 @@ export const limits = {
   make_room_rows: 500,
   longest_fallback_wait_ms: 7 * 24 * 3600_000,
   model_chars: 1024,
+  /** Of a request that does not say how long its answer may be. */
+  reserved_answer_tokens: 1024,
+  turns_waiting: 512,
+  turn_wait_ms: 30_000,
+  turn_look_ms: 1000,
   idempotency_key_chars: 255,
   idempotency_kept_ms: 24 * 3600_000,
   log_chunk_bytes: 256 * 1024,

@@ -4,6 +4,7 @@
  * Invariants: null limits nothing; in a change, what is left out stays as it is.
  */
 import { z } from '@hono/zod-openapi';
+import { limitedKinds } from '../core/request-limits.ts';
 import { limits } from './limits.ts';
 
 const most = (value: number, description: string) =>
@@ -17,3 +18,26 @@ export const requestLimitsSchema = z
   })
   .openapi('RequestLimits', { description: 'Null limits nothing.' });
 export const requestLimitChangeSchema = requestLimitsSchema.partial().openapi('RequestLimitChange');
+
+export const requestUseSchema = z
+  .object({
+    requests: z.number().openapi({ description: 'Of the last minute.' }),
+    tokens: z.number().openapi({
+      description: 'Of the last minute, with what requests that go on have reserved.',
+    }),
+    concurrency: z.number().openapi({ description: 'Requests that go on now.' }),
+  })
+  .openapi('RequestUse');
+export type RequestUse = z.infer<typeof requestUseSchema>;
+
+export const limitedSchema = z
+  .object({
+    kind: z.enum(limitedKinds),
+    name: z.string().openapi({ description: "A user's or an endpoint's." }),
+    limits: requestLimitsSchema,
+    use: requestUseSchema,
+  })
+  .openapi('Limited');
+export type LimitedView = z.infer<typeof limitedSchema>;
+
+export const limitedListSchema = z.object({ items: z.array(limitedSchema) }).openapi('LimitedList');

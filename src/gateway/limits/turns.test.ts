@@ -1,0 +1,168 @@
+/**
+ * Turns at an endpoint's slots: bounded, in order, fair between keys, without a trace of who left.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createFakeClock, settle } from '../../../test/lib/fake-clock.ts';
+import { limits } from '../../contract/limits.ts';
+import { fraction, seededRandom } from '../../lib/random.ts';
+import { createTurns } from './turns.ts';
+
+function openTurns(options: { capacity?: number; waiting?: number } = {}) {
+  const clock = createFakeClock();
+  const room = { capacity: options.capacity ?? 1 };
+  const turns = createTurns({ clock, ...options });
+  const served: string[] = [];
+  const refused: string[] = [];
+  const leaves = new Map<string, () => void>();
+  /** `name` is the key and a number: k1.0 */
+  const enter = (name: string, signal = new AbortController().signal) => {
+    const key_id = name.split('.')[0] ?? '';
+    const capacity = () => room.capacity;
+    return turns.enter({ workload_id: 'w', key_id, capacity, signal }).then((turn) => {
+      if (turn.ok) {
+        served.push(name);
+        leaves.set(name, turn.leave);
+      } else refused.push(`${name} ${turn.refusal.status} ${turn.refusal.code}`);
+      return turn;
+    });
+  };
+  const leave = async (name: string) => {
+    leaves.get(name)?.();
+    leaves.delete(name);
+    await settle(1);
+  };
+  return { clock, room, turns, served, refused, leaves, enter, leave };
+}
+
+test('keys take turns, and inside one key who came first is first', async () => {
+  const { served, enter, leave } = openTurns();
+  for (const name of ['a.0', 'a.1', 'a.2', 'b.0', 'a.3', 'c.0', 'b.1']) void enter(name);
+  await settle(1);
+  for (const name of ['a.0', 'a.1', 'b.0', 'c.0', 'a.2', 'b.1', 'a.3']) await leave(name);
+  assert.deepEqual(served, ['a.0', 'a.1', 'b.0', 'c.0', 'a.2', 'b.1', 'a.3']);
+});
+
+test('200 keys on one slot each get their turn, in order, however much one of them asks', async () => {
+  const { served, leaves, enter, leave, turns } = openTurns();
+  for (let count = 0; count < 100; count += 1) void enter(`greedy.${count}`);
+  for (let key = 0; key < 200; key += 1) void enter(`k${key}.0`);
+  await settle(1);
+  while (leaves.size > 0) await leave(served.at(-1) ?? '');
+  const others = served.filter((name) => !name.startsWith('greedy'));
+  assert.deepEqual(
+    others,
+    Array.from({ length: 200 }, (_, key) => `k${key}.0`),
+  );
+  assert.ok(served.indexOf('k199.0') <= 202, 'the greedy one had one turn of its own meanwhile');
+  assert.equal(served.length, 300);
+  assert.equal(turns.waiting('w'), 0);
+});
+
+test('never more are at work than there is room for, and each slot is used', async () => {
+  const random = seededRandom(7);
+  const { room, served, leaves, enter, leave, turns } = openTurns({ capacity: 3 });
+  let asked = 0;
+  for (let step = 0; step < 2000; step += 1) {
+    const dice = fraction(random);
+    const [first] = leaves.keys();
+    if (dice < 0.5) {
+      asked += 1;
+      void enter(`k${Math.floor(fraction(random) * 9)}.${asked}`);
+    } else if (first !== undefined) await leave(first);
+    await settle(1);
+    assert.ok(leaves.size <= room.capacity);
+    assert.ok(leaves.size === room.capacity || turns.waiting('w') === 0, `idle at ${step}`);
+  }
+  for (let one = [...leaves.keys()][0]; one !== undefined; one = [...leaves.keys()][0]) {
+    await leave(one);
+  }
+  assert.equal(served.length, asked);
+});
+
+test('who leaves the queue leaves no trace, and takes nobody’s turn', async () => {
+  const { clock, served, enter, leave, turns } = openTurns();
+  const gone = new AbortController();
+  void enter('a.0');
+  const given_up = enter('b.0', gone.signal);
+  void enter('c.0');
+  await settle(1);
+  gone.abort('client_left');
+  assert.equal((await given_up).ok, false);
+  assert.equal(turns.waiting('w'), 1);
+  const late = await enter('d.0', gone.signal);
+  assert.equal(late.ok, false);
+  await leave('a.0');
+  await leave('c.0');
+  assert.deepEqual(served, ['a.0', 'c.0']);
+  assert.equal(clock.waiting(), 0, 'no timer is left');
+});
+
+test('a turn is given back once', async () => {
+  const { served, enter } = openTurns();
+  const first = await enter('a.0');
+  void enter('b.0');
+  void enter('c.0');
+  assert.ok(first.ok);
+  first.leave();
+  first.leave();
+  await settle(1);
+  assert.deepEqual(served, ['a.0', 'b.0']);
+});
+
+test('after the deadline it is 503, and the rest goes on', async () => {
+  const { clock, served, refused, enter, leave } = openTurns();
+  void enter('a.0');
+  void enter('b.0');
+  await clock.advance(limits.turn_wait_ms - 1);
+  void enter('c.0');
+  assert.deepEqual(refused, []);
+  await clock.advance(1);
+  assert.deepEqual(refused, ['b.0 503 no_free_slot']);
+  await leave('a.0');
+  assert.deepEqual(served, ['a.0', 'c.0']);
+});
+
+test('a full queue is 429, with a time from how long answers took lately', async () => {
+  const { clock, enter, leave, leaves } = openTurns({ capacity: 2, waiting: 4 });
+  await enter('held.0');
+  for (let count = 0; count < 9; count += 1) {
+    await enter(`a.${count}`);
+    await clock.advance(3000);
+    await leave(`a.${count}`);
+  }
+  await enter('a.9');
+  for (const name of ['b.0', 'c.0', 'd.0', 'e.0']) void enter(name);
+  const turn = await enter('f.0');
+  assert.ok(!turn.ok);
+  assert.deepEqual([turn.refusal.status, turn.refusal.code], [429, 'queue_full']);
+  assert.equal(turn.refusal.retry_after_s, 6, 'four wait for two slots, three seconds each');
+  assert.equal(leaves.size, 2);
+});
+
+test('a full queue makes room for a key that waits less than another', async () => {
+  const { served, refused, enter, leave } = openTurns({ waiting: 3 });
+  for (const name of ['a.0', 'a.1', 'a.2', 'a.3', 'b.0', 'a.4', 'b.1']) void enter(name);
+  await settle(1);
+  assert.deepEqual(refused.sort(), [
+    'a.3 429 queue_full',
+    'a.4 429 queue_full',
+    'b.1 429 queue_full',
+  ]);
+  for (const name of ['a.0', 'a.1', 'b.0', 'a.2']) await leave(name);
+  assert.deepEqual(served, ['a.0', 'a.1', 'b.0', 'a.2']);
+});
+
+test('room that appears by itself is seen within a second', async () => {
+  const { clock, room, served, enter, leave } = openTurns({ capacity: 0 });
+  void enter('a.0');
+  void enter('b.0');
+  await clock.advance(5000);
+  assert.deepEqual(served, []);
+  room.capacity = 2;
+  await clock.advance(limits.turn_look_ms);
+  assert.deepEqual(served, ['a.0', 'b.0']);
+  await leave('a.0');
+  await leave('b.0');
+  assert.equal(clock.waiting(), 0);
+});
