@@ -15,7 +15,7 @@ import { addFallback } from './cli/commands/fallback.ts';
 import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
 import { addGuard } from './cli/commands/guard.ts';
 import { addInside } from './cli/commands/inside.ts';
-import { addKeys } from './cli/commands/keys.ts';
+import { addKeys, addLimits } from './cli/commands/keys.ts';
 import { addLaunch } from './cli/commands/launch.ts';
 import { addLogin } from './cli/commands/login.ts';
 import { addMachine } from './cli/commands/machine.ts';
@@ -102,6 +102,7 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addRegions(program, go);
   addEndpoint(program, go);
   addKeys(program, go);
+  addLimits(program, go);
   addModels(program, go);
   program.commandsGroup('People:');
   addAccounts(program, go);

@@ -52,9 +52,9 @@ export async function listKeys(context: Context, options: JsonOption): Promise<n
       `…${key.last_four}`,
       formatAgo(now - key.created_at),
       stateOf(key, now),
-      limitWords(key.limits),
+      limitWords(key.limits, key.use),
     ]);
-    printTable(context, ['ID', 'MODELS', 'ENDS IN', 'MADE', 'WORKS', 'LIMITS'], rows);
+    printTable(context, ['ID', 'MODELS', 'ENDS IN', 'MADE', 'WORKS', 'USED OF LIMITS'], rows);
   }
   return exitCode('ok');
 }

@@ -6,7 +6,11 @@
  */
 import { z } from '@hono/zod-openapi';
 import { limits } from './limits.ts';
-import { requestLimitChangeSchema, requestLimitsSchema } from './request-limits.ts';
+import {
+  requestLimitChangeSchema,
+  requestLimitsSchema,
+  requestUseSchema,
+} from './request-limits.ts';
 
 const slugs = z.array(z.string().min(1).max(20)).max(50);
 const moment = z.number().nullable();
@@ -64,6 +68,7 @@ export const modelKeySchema = z
     id: z.string(),
     models: z.array(z.string()),
     limits: requestLimitsSchema,
+    use: requestUseSchema,
     last_four: z.string(),
     created_at: z.number(),
     expires_at: moment,

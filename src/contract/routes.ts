@@ -19,6 +19,7 @@ import { quotaRoutes } from './routes/quotas.ts';
 import { reclaimRoutes } from './routes/reclaim.ts';
 import { regionRoutes } from './routes/regions.ts';
 import { replicaRoutes } from './routes/replicas.ts';
+import { requestLimitRoutes } from './routes/request-limits.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { sshRoutes } from './routes/ssh.ts';
 import { statsRoutes } from './routes/stats.ts';
@@ -50,6 +51,7 @@ export const routes = {
   ...modelRoutes,
   ...secretRoutes,
   ...quotaRoutes,
+  ...requestLimitRoutes,
   ...usageRoutes,
   ...exportRoutes,
   ...activityRoutes,

@@ -11,7 +11,11 @@ import { limits } from './limits.ts';
 import { roomOfferSchema } from './make-room.ts';
 import { workloadReclaimSchema } from './reclaim.ts';
 import { replicaSchema } from './replicas.ts';
-import { requestLimitChangeSchema, requestLimitsSchema } from './request-limits.ts';
+import {
+  requestLimitChangeSchema,
+  requestLimitsSchema,
+  requestUseSchema,
+} from './request-limits.ts';
 import { workloadUseSchema } from './stats.ts';
 import { launchExtras, shownExtras } from './workload-extras.ts';
 
@@ -281,6 +285,7 @@ export const keySchema = z
     id: z.string(),
     workload_id: z.string(),
     limits: requestLimitsSchema,
+    use: requestUseSchema,
     last_four: z.string(),
     created_at: z.number(),
     expires_at: z.number().nullable(),

@@ -5,6 +5,7 @@
 import type { ModelSync } from '../backends/agent/models.ts';
 import type { Presence } from '../backends/agent/presence.ts';
 import type { Backend } from '../backends/backend.ts';
+import type { CountingLimiter } from '../gateway/limits/limiter.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Random } from '../lib/random.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
@@ -63,6 +64,8 @@ export type ApiDeps = ViewDeps & {
   reclaims: Pick<Reclaims, 'wake'>;
   /** Since when nobody used what runs. */
   lastUse: Pick<LastUse, 'of' | 'uses'>;
+  /** What keys, users and models have used of their limits. */
+  limiter: Pick<CountingLimiter, 'useOf'>;
   /** Wakes what was stopped for being idle. */
   waker: Pick<Waker, 'wake'>;
 };

@@ -46,6 +46,7 @@ import { quotaRoutes } from './routes/quotas.ts';
 import { reclaimRoutes } from './routes/reclaim.ts';
 import { regionRoutes } from './routes/regions.ts';
 import { replicaRoutes } from './routes/replicas.ts';
+import { requestLimitRoutes } from './routes/request-limits.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { sshRoutes } from './routes/ssh.ts';
 import { statsRoutes } from './routes/stats.ts';
@@ -120,6 +121,7 @@ export function createApi(deps: ApiDeps): Api {
   modelRoutes(app, deps);
   secretRoutes(app, deps);
   quotaRoutes(app, deps);
+  requestLimitRoutes(app, deps);
   usageRoutes(app, deps);
   exportRoutes(app, deps);
   activityRoutes(app, deps);

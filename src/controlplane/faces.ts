@@ -6,6 +6,7 @@ import { hostKeyLine } from '../access/ssh/host-key.ts';
 import type { RunKey } from '../core/run.ts';
 import { createBalancer } from '../gateway/balance/balancer.ts';
 import { createGateway, type Gateway } from '../gateway/gateway.ts';
+import { createLimiter } from '../gateway/limits/limiter.ts';
 import type { Log } from '../lib/log.ts';
 import type { Secret } from '../lib/secret.ts';
 import { type Access, openAccess } from './access.ts';
@@ -20,7 +21,7 @@ import type { WriteWatch } from './write-watch.ts';
 /** Made here, of the rest. */
 type Made =
   | ('samples' | 'useOf' | 'waker' | 'lastUse' | 'signIns' | 'gateway_url')
-  | ('cookieName' | 'ssh_host_key' | 'origin');
+  | ('limiter' | 'cookieName' | 'ssh_host_key' | 'origin');
 
 export type FaceDeps = Omit<ApiDeps, Made> & {
   log: Log;
@@ -44,13 +45,14 @@ export function openFaces(deps: FaceDeps): Faces {
   const cookieName = () => `einsora_session_${port()}`;
   const dial = (run: RunKey, machine_id: string, port_name: string) =>
     backend.dial(machine_id, run, port_name);
+  const limiter = createLimiter(clock);
   const gateway = createGateway({
     ...createTargets({ store, asOf: deps.asOf, waker, presence: deps.presence }),
     balancer: createBalancer(random, clock),
     ...{ dial, clock, log, using: lastUse.hold },
   });
   const api = createApi({
-    ...{ ...deps, samples, useOf, waker, lastUse, cookieName, origin: url },
+    ...{ ...deps, samples, useOf, waker, lastUse, limiter, cookieName, origin: url },
     signIns: createSignIns({ store, clock, random, pepper: proofs.pepper }),
     gateway_url: () => `${url()}/v1`,
     ssh_host_key: hostKeyLine(host_key),

@@ -235,10 +235,10 @@ function attemptText({ attempt, avoided = null, machine }: Details): string {
   return `, attempt ${attempt} of ${attempt_limit}${after}`;
 }
 
-export function keyView(row: KeyRow): EndpointKey {
+export function keyView(row: KeyRow, use: EndpointKey['use']): EndpointKey {
   const { id, workload_id, last_four, created_at, expires_at, revoked_at } = row;
   const limits = requestLimitsOf(row);
-  return { id, workload_id, limits, last_four, created_at, expires_at, revoked_at };
+  return { id, workload_id, limits, use, last_four, created_at, expires_at, revoked_at };
 }
 
 function reasonBody(code: string | null, details: Details, name: string): ReasonBody | null {

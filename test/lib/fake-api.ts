@@ -269,6 +269,7 @@ function newKey(api: FakeApi, call: Call, found: Workload): unknown {
     id,
     workload_id: found.id,
     limits: { rpm: null, tpm: null, concurrency: null },
+    use: { requests: 0, tokens: 0, concurrency: 0 },
     last_four: endpoint_key.slice(-4),
     created_at: 0,
     expires_at: null,

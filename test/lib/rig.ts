@@ -37,6 +37,7 @@ import type { Use } from '../../src/controlplane/use.ts';
 import { type WriteWatch, watchWrites } from '../../src/controlplane/write-watch.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
+import { createLimiter } from '../../src/gateway/limits/limiter.ts';
 import type { Log } from '../../src/lib/log.ts';
 import { type Random, seededRandom } from '../../src/lib/random.ts';
 import { dumpStore } from '../../src/store/dump.ts';
@@ -248,6 +249,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     ...{ ...shown, proofs, ...models, secrets },
     ...fixedDeps(shared, proofs, host_key),
     ...laterDeps(later),
+    limiter: createLimiter(clock),
     ...{ backend: options.backend ?? idle_backend, lookAnew: sync.lookAnew },
     wakeAgents: () => {
       woken.agents += 1;

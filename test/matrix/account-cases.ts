@@ -212,6 +212,15 @@ export const accountCases: Partial<Record<RouteName, Case>> = {
     body: { limits: { workloads: 1e6 + Number(world.fresh().slice('fresh-'.length)) } },
     object: place.slug,
   })),
+  listRequestLimits: queryTenant,
+  setUserLimits: ofTenant(async (world, owner) => {
+    const someone = await someUser(world, owner);
+    return {
+      path: { user: someone.user_id },
+      body: { rpm: 1 + Number(world.fresh().slice('fresh-'.length)) },
+      object: someone.user_id,
+    };
+  }),
   showUsage: queryTenant,
   listActivity: queryTenant,
   listSeals: queryTenant,

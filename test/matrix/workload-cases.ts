@@ -135,6 +135,7 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
     const id = await launched(world, owner);
     return { body: { models: [id] }, object: id };
   }),
+  setModelLimits: workload({ body: { concurrency: 4 } }),
   listModelKeys: plain(),
   limitModelKey: within(async (world, owner) => {
     const key_id = await modelKey(world, owner);

@@ -1,5 +1,5 @@
 /**
- * The commands about keys of models.
+ * The commands about keys of models, and about limits on requests.
  */
 import type { Command } from 'commander';
 import { orNone, parseCount, parseDuration } from '../parse.ts';
@@ -57,8 +57,37 @@ export function addKeys(program: Command, go: Go): void {
     );
 }
 
+export function addLimits(program: Command, go: Go): void {
+  const group = program
+    .command('limits')
+    .description('limits on requests: of users over all keys, of models over all who ask');
+  group
+    .command('show')
+    .description('what is limited, and what is used of it now')
+    .option('--tenant <tenant>', "another tenant's, for operators (id or slug)")
+    .option('--json', json_text)
+    .action(
+      go(async (context, options) =>
+        (await import('../request-limits.ts')).showLimits(context, options),
+      ),
+    );
+  withLimits(
+    group
+      .command('set')
+      .description('set limits; `none` lifts one, what is not named stays')
+      .option('--user <user>', 'of this user, over all their keys')
+      .option('--model <model>', 'of this endpoint of yours, over all who ask it'),
+  )
+    .option('--json', json_text)
+    .action(
+      go(async (context, options) =>
+        (await import('../request-limits.ts')).setLimits(context, options),
+      ),
+    );
+}
+
 /** With the options of a limit on requests. */
-export function withLimits(command: Command): Command {
+function withLimits(command: Command): Command {
   return command
     .option('--rpm <count>', 'requests in any minute', orNone(parseCount))
     .option('--tpm <count>', 'tokens in any minute, prompts and answers', orNone(parseCount))

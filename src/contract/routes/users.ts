@@ -21,7 +21,7 @@ import { body, failures, idempotent, json, may, nothing, pageQuery } from '../ro
 const admin = may('tenant-admin', 'accounts');
 const whole_admin = may('tenant-admin', 'accounts', { whole: true });
 const operator = may('operator', 'accounts');
-const userParams = z.object({
+export const userParams = z.object({
   user: z.string().max(64).openapi({ description: "A user's id or name." }),
 });
 export const tenantParams = z.object({

@@ -72,13 +72,13 @@ export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
     const made = unwrap(await create.catch(refuseDerivedAgain));
     if (!made.ok) throw notFound(`model ${made.model}`);
     refuseAnother(made.row, key);
-    return c.json({ ...keyView(made), key, base_url: deps.gateway_url() }, 201);
+    return c.json({ ...keyView(deps, made), key, base_url: deps.gateway_url() }, 201);
   });
 
   app.openapi(routes.listModelKeys, async (c) => {
     const { tenant_id } = c.get('principal');
     const rows = await deps.store.read(listModelKeys, { tenant_id, limit: listed });
-    return c.json({ items: rows.map(keyView) }, 200);
+    return c.json({ items: rows.map((key) => keyView(deps, key)) }, 200);
   });
 
   app.openapi(routes.limitModelKey, async (c) => {
@@ -88,7 +88,7 @@ export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
     await deps.store.transact('limitKey', args);
     const key = await deps.store.read(findModelKey, { tenant_id, key_id });
     if (key === undefined) throw notFound(`key ${key_id}`);
-    return c.json(keyView(key), 200);
+    return c.json(keyView(deps, key), 200);
   });
 
   app.openapi(routes.revokeModelKey, async (c) => {
@@ -102,10 +102,11 @@ export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
   });
 }
 
-function keyView({ row, models }: ModelKey) {
+function keyView({ limiter }: ApiDeps, { row, models }: ModelKey) {
   const { id, last_four, created_at, expires_at, revoked_at } = row;
   const limits = requestLimitsOf(row);
-  return { id, models, limits, last_four, created_at, expires_at, revoked_at };
+  const use = limiter.useOf('key', id);
+  return { id, models, limits, use, last_four, created_at, expires_at, revoked_at };
 }
 
 async function sharingView(

@@ -66,6 +66,7 @@ given('a list of keys tells no secret', async (rig, keys) => {
     'id',
     'workload_id',
     'limits',
+    'use',
     'last_four',
     'created_at',
     'expires_at',

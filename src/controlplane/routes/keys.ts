@@ -39,13 +39,16 @@ export function keyRoutes(app: Api, deps: ApiDeps): void {
     const result = unwrap(await create.catch(refuseDerivedAgain));
     if (!result.ok) throw new EinsoraError('not_found', { what: `endpoint ${workload}` });
     refuseAnother(result.row, key);
-    return c.json({ ...keyView(result.row), key }, 201);
+    return c.json({ ...keyView(result.row, deps.limiter.useOf('key', result.row.id)), key }, 201);
   });
 
   app.openapi(routes.listKeys, async (c) => {
     const row = await found(deps, c);
     const rows = await deps.store.read(listKeys, { workload_id: row.id, limit: listed_keys });
-    return c.json({ items: rows.map(keyView) }, 200);
+    return c.json(
+      { items: rows.map((key) => keyView(key, deps.limiter.useOf('key', key.id))) },
+      200,
+    );
   });
 
   app.openapi(routes.revokeKey, async (c) => {

@@ -6,20 +6,14 @@ import { EinsoraError } from '../../contract/errors.ts';
 import { routes } from '../../contract/routes.ts';
 import { findClass } from '../../core/catalog.ts';
 import { listQuotas, quotas_of_tenant } from '../../store/quota-limits.ts';
-import { findTenant } from '../../store/tenants.ts';
+import { findTenant, type TenantRow } from '../../store/tenants.ts';
 import { actionOf } from '../action.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import type { Principal } from '../auth/principal.ts';
 
 export function quotaRoutes(app: Api, deps: ApiDeps): void {
-  const tenantOf = async (principal: Principal, tenant: string) => {
-    const row = await deps.store.read(findTenant, { tenant });
-    const may_see = row?.id === principal.tenant_id || hasRole(principal.role, 'operator');
-    if (row === undefined || !may_see)
-      throw new EinsoraError('not_found', { what: `tenant ${tenant}`, list: 'tenants ls' });
-    return row;
-  };
+  const tenantOf = (principal: Principal, tenant: string) => tenantFor(deps, principal, tenant);
   const view = async ({ id, slug }: { id: string; slug: string }) => {
     const items = await deps.store.read(listQuotas, { tenant_id: id });
     return { tenant: slug, items };
@@ -46,4 +40,18 @@ export function quotaRoutes(app: Api, deps: ApiDeps): void {
     }
     return c.json(await view(row), 200);
   });
+}
+
+/** A tenant by slug or id, for its own users and for operators; another one looks like none. */
+export async function tenantFor(
+  deps: ApiDeps,
+  principal: Principal,
+  tenant: string,
+): Promise<TenantRow> {
+  const row = await deps.store.read(findTenant, { tenant });
+  const may_see = row?.id === principal.tenant_id || hasRole(principal.role, 'operator');
+  if (row === undefined || !may_see) {
+    throw new EinsoraError('not_found', { what: `tenant ${tenant}`, list: 'tenants ls' });
+  }
+  return row;
 }

@@ -6,6 +6,8 @@
  */
 export type TurnQueue<Waiter> = {
   size(): number;
+  /** How many wait, by key. */
+  waiting(): Map<string, number>;
   add(key_id: string, waiter: Waiter): void;
   /** Takes whose turn it is out. */
   next(): Waiter | undefined;
@@ -38,6 +40,7 @@ export function createTurnQueue<Waiter>(): TurnQueue<Waiter> {
 
   return {
     size: () => size,
+    waiting: () => new Map([...keys].map(([key_id, line]) => [key_id, line.length])),
     add(key_id, waiter) {
       const line = keys.get(key_id);
       if (line === undefined) keys.set(key_id, [waiter]);

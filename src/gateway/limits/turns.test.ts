@@ -32,7 +32,8 @@ function openTurns(options: { capacity?: number; waiting?: number } = {}) {
     leaves.delete(name);
     await settle(1);
   };
-  return { clock, room, turns, served, refused, leaves, enter, leave };
+  const waiting = () => turns.standing().reduce((sum, one) => sum + one.waiting, 0);
+  return { clock, room, turns, waiting, served, refused, leaves, enter, leave };
 }
 
 test('keys take turns, and inside one key who came first is first', async () => {
@@ -44,7 +45,7 @@ test('keys take turns, and inside one key who came first is first', async () => 
 });
 
 test('200 keys on one slot each get their turn, in order, however much one of them asks', async () => {
-  const { served, leaves, enter, leave, turns } = openTurns();
+  const { served, leaves, enter, leave, waiting } = openTurns();
   for (let count = 0; count < 100; count += 1) void enter(`greedy.${count}`);
   for (let key = 0; key < 200; key += 1) void enter(`k${key}.0`);
   await settle(1);
@@ -56,12 +57,12 @@ test('200 keys on one slot each get their turn, in order, however much one of th
   );
   assert.ok(served.indexOf('k199.0') <= 202, 'the greedy one had one turn of its own meanwhile');
   assert.equal(served.length, 300);
-  assert.equal(turns.waiting('w'), 0);
+  assert.equal(waiting(), 0);
 });
 
 test('never more are at work than there is room for, and each slot is used', async () => {
   const random = seededRandom(7);
-  const { room, served, leaves, enter, leave, turns } = openTurns({ capacity: 3 });
+  const { room, served, leaves, enter, leave, waiting } = openTurns({ capacity: 3 });
   let asked = 0;
   for (let step = 0; step < 2000; step += 1) {
     const dice = fraction(random);
@@ -72,7 +73,7 @@ test('never more are at work than there is room for, and each slot is used', asy
     } else if (first !== undefined) await leave(first);
     await settle(1);
     assert.ok(leaves.size <= room.capacity);
-    assert.ok(leaves.size === room.capacity || turns.waiting('w') === 0, `idle at ${step}`);
+    assert.ok(leaves.size === room.capacity || waiting() === 0, `idle at ${step}`);
   }
   for (let one = [...leaves.keys()][0]; one !== undefined; one = [...leaves.keys()][0]) {
     await leave(one);
@@ -81,7 +82,7 @@ test('never more are at work than there is room for, and each slot is used', asy
 });
 
 test('who leaves the queue leaves no trace, and takes nobody’s turn', async () => {
-  const { clock, served, enter, leave, turns } = openTurns();
+  const { clock, served, enter, leave, waiting } = openTurns();
   const gone = new AbortController();
   void enter('a.0');
   const given_up = enter('b.0', gone.signal);
@@ -89,7 +90,7 @@ test('who leaves the queue leaves no trace, and takes nobody’s turn', async ()
   await settle(1);
   gone.abort('client_left');
   assert.equal((await given_up).ok, false);
-  assert.equal(turns.waiting('w'), 1);
+  assert.equal(waiting(), 1);
   const late = await enter('d.0', gone.signal);
   assert.equal(late.ok, false);
   await leave('a.0');
@@ -108,6 +109,27 @@ test('a turn is given back once', async () => {
   first.leave();
   await settle(1);
   assert.deepEqual(served, ['a.0', 'b.0']);
+});
+
+test('it tells who is at work and who waits, and nothing of who is neither', async () => {
+  const { turns, enter, leave } = openTurns({ capacity: 2 });
+  for (const name of ['a.0', 'a.1', 'a.2', 'b.0']) void enter(name);
+  await settle(1);
+  const of = () =>
+    turns.standing().map(({ key_id, at_work, waiting }) => [key_id, at_work, waiting]);
+  assert.deepEqual(of(), [
+    ['a', 2, 1],
+    ['b', 0, 1],
+  ]);
+  await leave('a.0');
+  await leave('a.1');
+  assert.deepEqual(of(), [
+    ['a', 1, 0],
+    ['b', 1, 0],
+  ]);
+  await leave('a.2');
+  await leave('b.0');
+  assert.deepEqual(turns.standing(), []);
 });
 
 test('after the deadline it is 503, and the rest goes on', async () => {

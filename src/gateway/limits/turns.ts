@@ -9,31 +9,27 @@
 import { limits } from '../../contract/limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Refusal, refusals } from '../errors.ts';
-import type { Turns } from '../limiter.ts';
+import type { Standing, Turns } from '../limiter.ts';
 import { createPace, type Pace } from './pace.ts';
 import { createTurnQueue, type TurnQueue } from './turn-queue.ts';
 
 type Enter = Parameters<Turns['enter']>[0];
 type Turn = Awaited<ReturnType<Turns['enter']>>;
-type Waiter = { settle(turn: Turn): void };
+type Waiter = { key_id: string; settle(turn: Turn): void };
 
 /** `capacity` is that of who came last: the newest knowledge of it. */
 type Line = {
   queue: TurnQueue<Waiter>;
   at_work: number;
+  at_work_of: Map<string, number>;
   pace: Pace;
   capacity(): number;
   stopLooking(): void;
 };
 
-export type WaitingTurns = Turns & {
-  /** Requests of an endpoint that wait for a slot now. */
-  waiting(workload_id: string): number;
-};
-
 export type TurnsOptions = { clock: Pick<Clock, 'monotonic' | 'after'>; waiting?: number };
 
-export function createTurns({ clock, waiting = limits.turns_waiting }: TurnsOptions): WaitingTurns {
+export function createTurns({ clock, waiting = limits.turns_waiting }: TurnsOptions): Turns {
   const lines = new Map<string, Line>();
 
   function lineOf({ workload_id, capacity }: Enter): Line {
@@ -43,7 +39,7 @@ export function createTurns({ clock, waiting = limits.turns_waiting }: TurnsOpti
       return known;
     }
     const made = { queue: createTurnQueue<Waiter>(), at_work: 0, pace: createPace() };
-    const line: Line = { ...made, capacity, stopLooking: () => {} };
+    const line: Line = { ...made, at_work_of: new Map(), capacity, stopLooking: () => {} };
     lines.set(workload_id, line);
     return line;
   }
@@ -61,13 +57,14 @@ export function createTurns({ clock, waiting = limits.turns_waiting }: TurnsOpti
 
   function serve(workload_id: string, line: Line): void {
     while (line.queue.size() > 0 && line.at_work < line.capacity()) {
-      line.queue.next()?.settle(turnIn(workload_id, line));
+      const waiter = line.queue.next();
+      waiter?.settle(turnIn(workload_id, line, waiter.key_id));
     }
     watch(workload_id, line);
   }
 
-  function turnIn(workload_id: string, line: Line): Turn {
-    line.at_work += 1;
+  function turnIn(workload_id: string, line: Line, key_id: string): Turn {
+    count(line, key_id, 1);
     const began_ms = clock.monotonic();
     let has_left = false;
     return {
@@ -75,7 +72,7 @@ export function createTurns({ clock, waiting = limits.turns_waiting }: TurnsOpti
       leave() {
         if (has_left) return;
         has_left = true;
-        line.at_work -= 1;
+        count(line, key_id, -1);
         line.pace.took(clock.monotonic() - began_ms);
         serve(workload_id, line);
       },
@@ -90,7 +87,7 @@ export function createTurns({ clock, waiting = limits.turns_waiting }: TurnsOpti
         signal.removeEventListener('abort', giveUp);
         resolve(turn);
       };
-      const waiter = { settle };
+      const waiter = { key_id, settle };
       const remove = (refusal: Refusal) => {
         line.queue.remove(key_id, waiter);
         settle({ ok: false, refusal });
@@ -111,7 +108,7 @@ export function createTurns({ clock, waiting = limits.turns_waiting }: TurnsOpti
       const { queue } = line;
       if (queue.size() > 0) serve(asked.workload_id, line);
       if (queue.size() === 0 && line.at_work < line.capacity()) {
-        return turnIn(asked.workload_id, line);
+        return turnIn(asked.workload_id, line, asked.key_id);
       }
       if (queue.size() >= waiting) {
         const refusal = full(retryOf(line));
@@ -121,8 +118,23 @@ export function createTurns({ clock, waiting = limits.turns_waiting }: TurnsOpti
       }
       return wait(asked, line);
     },
-    waiting: (workload_id) => lines.get(workload_id)?.queue.size() ?? 0,
+    standing: () => [...lines].flatMap(([workload_id, line]) => standingOf(workload_id, line)),
   };
+}
+
+function count(line: Line, key_id: string, more: 1 | -1): void {
+  line.at_work += more;
+  const of_key = (line.at_work_of.get(key_id) ?? 0) + more;
+  if (of_key > 0) line.at_work_of.set(key_id, of_key);
+  else line.at_work_of.delete(key_id);
+}
+
+function standingOf(workload_id: string, { queue, at_work_of }: Line): Standing[] {
+  const waiting = queue.waiting();
+  return [...new Set([...at_work_of.keys(), ...waiting.keys()])].map((key_id) => ({
+    ...{ workload_id, key_id, at_work: at_work_of.get(key_id) ?? 0 },
+    waiting: waiting.get(key_id) ?? 0,
+  }));
 }
 
 /** When those who wait now have probably had their turn, in whole seconds. */
