@@ -246,10 +246,9 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
   const host_key = openHostKey(folder);
   const apiDeps: ApiDeps = {
     ...{ store: einsora, clock, random, presence, data_dir: folder, wakeController },
-    ...{ ...shown, proofs, ...models, secrets },
+    ...{ ...shown, proofs, ...models, secrets, limiter: createLimiter(clock) },
     ...fixedDeps(shared, proofs, host_key),
     ...laterDeps(later),
-    limiter: createLimiter(clock),
     ...{ backend: options.backend ?? idle_backend, lookAnew: sync.lookAnew },
     wakeAgents: () => {
       woken.agents += 1;
