@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import OpenAI from 'openai';
 import { exec } from '../../src/lib/exec.ts';
-import { writeKnownAnswerModel } from '../lib/known-answer.ts';
+import { writeEmbeddingModel, writeKnownAnswerModel } from '../lib/known-answer.ts';
 import { needs } from '../lib/parts.ts';
 import { cleanUp, mainFile, startProgram, temporaryFolder } from '../lib/program.ts';
 
@@ -76,6 +76,34 @@ test(
       const cut = JSON.parse(short.stdout);
       assert.equal(cut.answer, 'Einsora runs this');
       assert.equal(cut.finish_reason, 'length');
+    } finally {
+      await cleanUp(data_dir, program);
+    }
+  },
+);
+
+test(
+  'a model for embeddings is launched like any other, and gives its exact vectors and counts',
+  needs('llama', 'bwrap', 'cgroup'),
+  async () => {
+    const data_dir = temporaryFolder();
+    const program = await startProgram({ data_dir });
+    try {
+      writeEmbeddingModel(join(data_dir, 'vectors.gguf'));
+      const { url, key, workload } = await launchFrom(data_dir, './vectors.gguf', data_dir);
+      const client = new OpenAI({ baseURL: url, apiKey: key, maxRetries: 0 });
+      const input = ['one text', 'and another one'];
+      const { data, usage } = await client.embeddings.create({ model: workload.name, input });
+      assert.deepEqual(
+        data.map(({ index, embedding }) => [index, embedding.length, embedding[0], embedding[1]]),
+        [
+          [0, 384, 1, 0],
+          [1, 384, 1, 0],
+        ],
+      );
+      assert.ok(usage.prompt_tokens > 0 && usage.total_tokens === usage.prompt_tokens);
+      const show = await program.cli(['show', workload.id]);
+      assert.match(show.stdout, /embeddings \(last\)/);
     } finally {
       await cleanUp(data_dir, program);
     }
