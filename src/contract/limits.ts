@@ -65,7 +65,7 @@ export const limits = {
   /** Of a request that does not say how long its answer may be. */
   reserved_answer_tokens: 1024,
   turns_waiting: 512,
-  turn_wait_ms: 30_000,
+  turn_wait_ms: 120_000,
   turn_look_ms: 1000,
   idempotency_key_chars: 255,
   idempotency_kept_ms: 24 * 3600_000,

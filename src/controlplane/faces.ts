@@ -7,6 +7,7 @@ import type { RunKey } from '../core/run.ts';
 import { createBalancer } from '../gateway/balance/balancer.ts';
 import { createGateway, type Gateway } from '../gateway/gateway.ts';
 import { createLimiter } from '../gateway/limits/limiter.ts';
+import { createTurns } from '../gateway/limits/turns.ts';
 import type { Log } from '../lib/log.ts';
 import type { Secret } from '../lib/secret.ts';
 import { type Access, openAccess } from './access.ts';
@@ -49,6 +50,7 @@ export function openFaces(deps: FaceDeps): Faces {
   const gateway = createGateway({
     ...createTargets({ store, asOf: deps.asOf, waker, presence: deps.presence }),
     balancer: createBalancer(random, clock),
+    ...{ limiter, turns: createTurns({ clock }) },
     ...{ dial, clock, log, using: lastUse.hold },
   });
   const api = createApi({

@@ -74,7 +74,8 @@ async function ask(deps: ServeDeps, asking: Asking): Promise<void> {
   const { endpoint } = found;
   report.endpoint = endpoint;
   const prompt_tokens = estimatePrompt(question.fields);
-  const max_tokens = mostTokens(question.fields);
+  // Embeddings and ranks have no tokens of their own.
+  const max_tokens = isStreamed(asking.api) ? mostTokens(question.fields) : 0;
   const admitted = deps.limiter.admit({ key, endpoint, prompt_tokens, max_tokens });
   if (!admitted.ok) return refuse(exchange, admitted.refusal);
   Object.assign(exchange.headers, admitted.headers);
