@@ -21,6 +21,8 @@ export type EngineAdapter = {
   use_on_demand: UseOnDemand;
   /** Fields whose answer it gives in one piece only. */
   unstreamed_fields: readonly string[];
+  /** What it cannot do, or would not survive; null where it takes the question. */
+  problemWith(fields: Fields): { param: string; problem: string } | null;
   /**
    * What is set where several tenants prompt it, so that none learns by its speed what another
    * asked (ADR-0058). `salt`: the same for each question of a tenant, and of no other.

@@ -56,6 +56,8 @@ export function askOf(engine: EngineAdapter, to_ask: ToAsk): AskRead {
   const { api, fields } = to_ask;
   const path = engine.paths[api];
   if (path === undefined) return { ok: false, refusal: apiLacking(engine, to_ask) };
+  const unable = engine.problemWith(fields);
+  if (unable !== null) return { ok: false, refusal: refusalFor(engine, to_ask, unable) };
   const kept = kept_fields.find((field) => api === 'responses' && Boolean(fields[field]));
   if (kept !== undefined) return { ok: false, refusal: nothingKept(kept) };
   const is_stream = isStreamed(api) && mayStream(engine, fields);
@@ -113,6 +115,15 @@ function apiLacking(engine: EngineAdapter, { api, name }: ToAsk): Refusal {
   const has = Object.keys(engine.paths).join(', ');
   const message = `The engine of ${name} (${engine.name}) has no ${api}; it has ${has}.`;
   return { status: 400, message, code: 'not_supported', param: 'model' };
+}
+
+function refusalFor(
+  engine: EngineAdapter,
+  { name }: ToAsk,
+  { param, problem }: { param: string; problem: string },
+): Refusal {
+  const message = `The engine of ${name} (${engine.name}) ${problem}: see \`${param}\`.`;
+  return { status: 400, message, code: 'not_supported', param };
 }
 
 function nothingKept(param: string): Refusal {

@@ -122,6 +122,22 @@ test('what an engine lacks is said at once', () => {
   assert.equal(message, 'The engine of smol (mlx) has no embeddings; it has chat, completions.');
 });
 
+test('mlx is not asked what it would not survive, nor what it would leave out', () => {
+  for (const [field, value] of [
+    ['prompt', ['one', 'two']],
+    ['prompt', [1, 2]],
+    ['n', 2],
+  ] as const) {
+    const { status, code, param } = refused('mlx', { [field]: value }, 'completions');
+    assert.deepEqual([status, code, param], [400, 'not_supported', field]);
+  }
+  assert.equal(
+    refused('mlx', { n: 2 }, 'chat').message,
+    'The engine of smol (mlx) gives one choice: see `n`.',
+  );
+  asked('mlx', { prompt: 'one', n: 1 }, 'completions');
+});
+
 test('a response is not kept, and who builds on an earlier one is told so', () => {
   assert.equal(bodyOf(asked('vllm', { input: 'a', store: true }, 'responses')).store, false);
   for (const field of ['previous_response_id', 'conversation', 'background']) {
@@ -206,12 +222,14 @@ test('every shape of an error gives its words', () => {
   assert.equal(of(400, { error: { message: 'x', param: 'n' } }).param, 'n');
 });
 
-test('whatever fails before the first token is 404 to mlx, and mostly the question is to blame', () => {
+test('what fails before the first token is 404 to mlx, and mostly the question is to blame', () => {
   assert.deepEqual(coded(404, { error: "Only 'text' content type is supported." }), [
     ...[400, null, true],
   ]);
   const memory = '[METAL] Command buffer execution failed: Insufficient Memory';
-  assert.deepEqual(coded(404, { error: memory }), [502, 'engine_error', false]);
+  for (const error of [memory, 'generation thread died']) {
+    assert.deepEqual(coded(404, { error }), [502, 'engine_error', false]);
+  }
   assert.deepEqual(coded(404, 'Not Found'), [502, 'engine_error', false]);
   const lacking = { error: { message: 'File Not Found', type: 'not_found_error' } };
   assert.deepEqual(coded(404, lacking), [502, 'engine_error', false]);

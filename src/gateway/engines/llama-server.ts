@@ -21,5 +21,6 @@ export const llamaServer: EngineAdapter = {
   use_of: 'choice',
   use_on_demand: { is_told_anyway: true, continuous: false },
   unstreamed_fields: [],
+  problemWith: () => null,
   apart: () => ({ cache_prompt: false }),
 };

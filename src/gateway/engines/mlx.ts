@@ -1,12 +1,14 @@
 /**
  * mlx_lm.server, as of 0.32.
  *
- * What its source says: a `model` other than `default_model` is loaded, from the hub if need be;
- * its streams carry no logprobs; comments come while it reads the prompt; it fails on stream
- * options without `include_usage`. It has one cache for all prompts and no field to keep them
- * apart, so that one which several tenants may prompt has to be started without
- * (`--prompt-cache-size 0`).
+ * What was seen of it: a `model` other than `default_model` is loaded, from the hub if need be; its
+ * streams carry no logprobs; comments come while it reads the prompt; stream options without
+ * `include_usage` cut its stream; a list of prompts ends the thread that answers, for everybody and
+ * for good, while its health goes on to be well; of `n` choices it gives one. It has one cache for
+ * all prompts and no field to keep them apart, so that one which several tenants may prompt has to
+ * be started without (`--prompt-cache-size 0`).
  */
+import type { Fields } from '../whole/fields.ts';
 import type { EngineAdapter } from './adapter.ts';
 
 export const mlx: EngineAdapter = {
@@ -16,5 +18,14 @@ export const mlx: EngineAdapter = {
   use_of: 'answer',
   use_on_demand: { is_told_anyway: false, continuous: false },
   unstreamed_fields: ['logprobs', 'top_logprobs'],
+  problemWith({ prompt, n }: Fields) {
+    if (prompt !== undefined && typeof prompt !== 'string') {
+      return { param: 'prompt', problem: 'takes one prompt, as a text' };
+    }
+    if (n !== undefined && n !== null && n !== 1) {
+      return { param: 'n', problem: 'gives one choice' };
+    }
+    return null;
+  },
   apart: () => ({}),
 };

@@ -17,7 +17,7 @@ const busy_retry_s = 2;
 const blames: readonly { says: RegExp; code: string }[] = [
   // llama-server and vLLM, both with 400 and with 500 (vllm-project/router#148).
   {
-    says: /maximum context length|exceeds the (?:available context size|maximum)|longer than the max/i,
+    says: /maximum context length|exceeds the (?:available context size|maximum)/i,
     code: 'context_length_exceeded',
   },
   { says: /(?:image|audio|video) input is not supported/i, code: 'not_supported' },
@@ -25,8 +25,9 @@ const blames: readonly { says: RegExp; code: string }[] = [
   { says: /^(?:failed to parse (?:messages|tools|json)|\[json\.exception)/i, code: 'bad_request' },
 ];
 
-/** An engine that can do no more says so in as many words, sometimes as if the client did it. */
-const exhausted = /out of memory|insufficient memory|failed to allocate|command buffer|cuda error/i;
+/** An engine that can do no more says so, sometimes as if the client had done something. */
+const broken =
+  /out of memory|insufficient memory|failed to allocate|command buffer|cuda error|thread died/i;
 
 const engine_codes: Record<string, string> = {
   exceed_context_size_error: 'context_length_exceeded',
@@ -72,7 +73,7 @@ function refusalOfError(status: number, said: unknown): Refusal {
 }
 
 function isOurs(status: number, { is_text, message }: Told): boolean {
-  if (exhausted.test(message ?? '')) return true;
+  if (broken.test(message ?? '')) return true;
   if (status === 404) return !is_text;
   return status < 400 || status > 599 || [401, 403, 405, 411].includes(status);
 }

@@ -20,5 +20,6 @@ export const vllm: EngineAdapter = {
   use_of: 'answer',
   use_on_demand: { is_told_anyway: false, continuous: true },
   unstreamed_fields: ['use_beam_search', 'prompt_logprobs'],
+  problemWith: () => null,
   apart: (cache_salt) => ({ cache_salt }),
 };
