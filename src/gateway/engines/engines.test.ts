@@ -230,9 +230,23 @@ test('what fails before the first token is 404 to mlx, and mostly the question i
   for (const error of [memory, 'generation thread died']) {
     assert.deepEqual(coded(404, { error }), [502, 'engine_error', false]);
   }
-  assert.deepEqual(coded(404, 'Not Found'), [502, 'engine_error', false]);
-  const lacking = { error: { message: 'File Not Found', type: 'not_found_error' } };
-  assert.deepEqual(coded(404, lacking), [502, 'engine_error', false]);
+});
+
+test('a path that an engine lacks is of a model of another kind', () => {
+  const of_llama = { error: { message: 'File Not Found', type: 'not_found_error' } };
+  for (const said of ['Not Found', { detail: 'Not Found' }, of_llama]) {
+    assert.deepEqual(coded(404, said), [400, 'not_supported', true]);
+  }
+  const message = 'The model `smol` does not exist.';
+  const of_model = { error: { message, type: 'NotFoundError', param: 'model' } };
+  assert.deepEqual(coded(404, of_model), [502, 'engine_error', false], 'its name is our doing');
+});
+
+test("vLLM's own names of errors give way to those of OpenAI", () => {
+  for (const type of ['BadRequestError', 'Bad Request']) {
+    const told = of(400, { error: { message: 'n must be 1', type, param: 'n', code: 400 } });
+    assert.deepEqual([told.code, told.type, told.param], [null, undefined, 'n']);
+  }
 });
 
 test('what is our own doing, or nothing that can be used, is no fault of the client', () => {

@@ -33,6 +33,9 @@ const engine_codes: Record<string, string> = {
   exceed_context_size_error: 'context_length_exceeded',
 };
 
+/** Kinds of errors that are vLLM's own names; those of OpenAI follow from the status. */
+const own_types = /^(?:Bad ?Request(?:Error)?|NotFoundError|InternalServerError|[A-Z]\w+Error)$/;
+
 /** An answer with another status than success. */
 export function refusalOfEngine(status: number, body: Uint8Array): Refusal {
   return refusalOfError(status, parse(body));
@@ -64,6 +67,7 @@ function refusalOfError(status: number, said: unknown): Refusal {
   if (blame !== undefined && message !== null) {
     return { status: 400, message, code: blame.code, param };
   }
+  if (status === 404 && isPathLacking(told)) return lacking;
   if (message === null || isOurs(status, told)) return unusable(status, isOurs(status, told));
   const unnamed = status >= 500 ? 'engine_error' : null;
   const code = type === null ? unnamed : (engine_codes[type] ?? type);
@@ -71,6 +75,17 @@ function refusalOfError(status: number, said: unknown): Refusal {
   const passed = status === 404 ? 400 : status;
   return { status: passed, message, code, param, ...(type === null ? {} : { type }) };
 }
+
+/** Every path that is asked for is one of the API: without it, the model is of another kind. */
+function isPathLacking({ message }: Told): boolean {
+  return message === null || /^(?:file )?not found$/i.test(message);
+}
+
+const lacking = {
+  status: 400,
+  message: 'The engine of this endpoint does not answer this API with its model.',
+  code: 'not_supported',
+} satisfies Refusal;
 
 function isOurs(status: number, { is_text, message }: Told): boolean {
   if (broken.test(message ?? '')) return true;
@@ -94,8 +109,9 @@ function readError(said: unknown): Told {
     const message = textOf(error);
     return { ...none, message, is_text: message !== null && 'error' in said };
   }
-  const { message, type, param } = error;
-  return { ...none, message: textOf(message), type: textOf(type), param: textOf(param) };
+  const { message, param } = error;
+  const type = own_types.test(String(error.type)) ? null : textOf(error.type);
+  return { ...none, message: textOf(message), type, param: textOf(param) };
 }
 
 /** One of FastAPI's: which field, and what of it. */
