@@ -67,6 +67,7 @@ export const gatewayRoutes = [
   { method: 'POST', path: '/v1/embeddings', auth: { who: 'endpoint-key' } },
   { method: 'POST', path: '/v1/rerank', auth: { who: 'endpoint-key' } },
   { method: 'GET', path: '/v1/models', auth: { who: 'endpoint-key' } },
+  { method: 'GET', path: '/v1/models/{model}', auth: { who: 'endpoint-key' } },
 ] as const satisfies readonly { method: string; path: string; auth: AuthRow }[];
 
 /** Reserved on the control plane's /v1 for the gateway, served or not yet. */

@@ -95,7 +95,8 @@ test('only the listed paths and methods are served', async () => {
   const cases: [string, string, number, string][] = [
     ['POST', '/v1/images', 404, 'not_served'],
     ['POST', '/v1/chat/completions/input_tokens', 404, 'not_served'],
-    ['GET', '/v1/models/smol', 404, 'not_served'],
+    ['GET', '/v1/models/', 404, 'not_served'],
+    ['DELETE', '/v1/models/smol', 405, 'method_not_allowed'],
     ['POST', '/v1/responses/cancel', 404, 'not_served'],
     ['GET', '/slots', 404, 'not_found'],
     ['POST', '/v1/chat/../../slots', 404, 'not_served'],
@@ -114,10 +115,16 @@ test('only the listed paths and methods are served', async () => {
   assert.equal(rig.upstream.seen.length, 0);
 });
 
-test("the list of models is OpenAI's", async () => {
+test("the list of models, and each of them, is OpenAI's", async () => {
   const got = await send(rig, { method: 'GET', path: '/v1/models', body: '' });
   const model = { id: 'smol', object: 'model', created: 1_700_000_000, owned_by: 'einsora' };
   assert.deepEqual(JSON.parse(got.text), { object: 'list', data: [model] });
+  const one = await send(rig, { method: 'GET', path: '/v1/models/sm%6Fl', body: '' });
+  assert.deepEqual(JSON.parse(one.text), model);
+  for (const path of ['/v1/models/none', '/v1/models/a/b', '/v1/models/%ff']) {
+    const none = await send(rig, { method: 'GET', path, body: '' });
+    assert.deepEqual([none.status, errorOf(none).code], [404, 'model_not_found']);
+  }
 });
 
 test('what is no JSON object with a model never reaches an engine', async () => {

@@ -18,8 +18,23 @@ export function apiOf(path: string): GatewayApi | null {
   return apis[path] ?? null;
 }
 
+const models_path = '/v1/models';
+
+/** The one model that is asked about, whose name may have slashes; null: all of them. */
+export function modelIn(path: string): string | null {
+  const name = path.slice(models_path.length + 1);
+  if (name === '') return null;
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
 /** Why it is not answered; null where it is. */
-export function judgeRoute(method: string, path: string): Refusal | null {
+export function judgeRoute(method: string, asked: string): Refusal | null {
+  const is_model = asked.startsWith(`${models_path}/`) && asked.length > models_path.length + 1;
+  const path = is_model ? `${models_path}/{model}` : asked;
   const routes = gatewayRoutes.filter((route) => route.path === path);
   if (routes.length === 0) {
     const reserved = gatewayPrefixes.some((prefix) => path.startsWith(prefix));

@@ -18,7 +18,7 @@ import type { Look } from './look.ts';
 import { type Ending, failedBy } from './pump.ts';
 import { type Question, readQuestion } from './question.ts';
 import type { GatewayApi } from './request-record.ts';
-import { apiOf, judgeRoute } from './route.ts';
+import { apiOf, judgeRoute, modelIn } from './route.ts';
 import { refusalOfTarget } from './target.ts';
 import { estimatePrompt, mostTokens } from './use/estimate.ts';
 import { isStreamed } from './whole/whole.ts';
@@ -54,7 +54,7 @@ export async function serve(
   }
   report.key = key;
   const api = apiOf(path);
-  if (api === null) return sendModels(exchange, await deps.listModels(key));
+  if (api === null) return sendModels(exchange, await deps.listModels(key), modelIn(path));
   report.api = api;
   await ask(deps, { exchange, key, key_digest, api });
 }
@@ -120,12 +120,20 @@ async function work(
   tell(exchange, delivery, ending);
 }
 
-function sendModels(exchange: Exchange, models: { id: string; created_at: number }[]): void {
+type Listed = { id: string; created_at: number };
+
+/** `only`: the one that is asked about. */
+function sendModels(exchange: Exchange, models: readonly Listed[], only: string | null): void {
   const data = models.map(({ id, created_at }) => ({
     id,
     object: 'model',
     created: Math.floor(created_at / 1000),
     owned_by: 'einsora',
   }));
-  sendWhole(exchange, Buffer.from(JSON.stringify({ object: 'list', data })));
+  const one = data.find(({ id }) => id === only);
+  if (only !== null && one === undefined) {
+    refuse(exchange, refusalOfTarget('not_found', {}, only));
+    return;
+  }
+  sendWhole(exchange, Buffer.from(JSON.stringify(one ?? { object: 'list', data })));
 }
