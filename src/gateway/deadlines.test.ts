@@ -10,7 +10,8 @@ import { createStop } from './stop.ts';
 
 type Act =
   | { do: 'set'; kind: DeadlineKind; ms: number }
-  | { do: 'touch' | 'clear'; kind: DeadlineKind }
+  | { do: 'touch'; kind: DeadlineKind }
+  | { do: 'clear'; kind: DeadlineKind }
   | { do: 'wait'; ms: number };
 const kind = fc.constantFrom(...deadlineKinds);
 const ms = fc.integer({ min: 1, max: 50 });

@@ -1,6 +1,6 @@
 /**
- * Whatever an answer rests on may end meanwhile; and whatever the ending: one record, one lease, one
- * turn.
+ * Whatever an answer rests on may end meanwhile; and whatever the ending: one record, one lease,
+ * one turn.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -28,7 +28,7 @@ const plain = { body: { model: 'smol', messages: [{ role: 'user', content: 'x'.r
 
 /** Leases and turns, counted. */
 function counting(): Pick<GatewayOptions, 'limiter' | 'turns'> & {
-  log: string[];
+  order: string[];
   used: TokenUse[];
 } {
   const order: string[] = [];
