@@ -15,6 +15,7 @@ import type { Delivery } from './delivery.ts';
 import type { Endpoint, FoundEndpoint, Replica } from './endpoint.ts';
 import { askOf } from './engines/engine-question.ts';
 import { engineNamed } from './engines/engines.ts';
+import { blamesClient } from './engines/refusal.ts';
 import { refusals } from './errors.ts';
 import { type Exchange, refuse, sendWhole } from './exchange.ts';
 import type { GatewayKey } from './key.ts';
@@ -22,7 +23,7 @@ import { type Ending, failedBy, type Sink } from './pump.ts';
 import type { Question } from './question.ts';
 import type { GatewayApi } from './request-record.ts';
 import { createStreamSink, type Listener } from './stream-sink.ts';
-import { servedBy } from './target.ts';
+import { served_names, servedBy } from './target.ts';
 import type { UseMeter } from './use/meter.ts';
 import { createWhole, isStreamed } from './whole/whole.ts';
 import { createDocumentSink, createWholeSink } from './whole-sink.ts';
@@ -69,6 +70,10 @@ export function tell(exchange: Exchange, delivery: Delivery | null, ending: Endi
   }
   // Where it was stopped, the reason of that is told in place of any other.
   const refusal = ending.is === 'failed' ? ending.refusal : refusals.internal;
+  // Who failed is for the log: nobody answered.
+  if (!blamesClient(refusal)) {
+    for (const name of served_names) delete exchange.headers[name];
+  }
   if (delivery === null) refuse(exchange, refusal);
   else delivery.fail(refusal);
 }
@@ -100,22 +105,27 @@ async function attempt(
     had_content = true;
     report.first_token_at = clock.monotonic();
   };
-  const listener = listenerOf(meter, onContent);
+  const listener = listenerOf(meter, outing, onContent);
   const { ending, is_unreachable } = await tryReplica({
     ...{ stop, deadlines, response, clock },
     connections: connections.of(replica.run, replica.machine_id),
     question: { path, body, stream: is_stream },
-    sinkOf: (streams) => watched(sinkOf(api, streams, delivery, listener), outing),
+    sinkOf: (streams) => sinkOf(api, streams, delivery, listener),
   });
   if (ending.is !== 'failed' || had_content) report.use = meter.use(ending.is === 'whole');
   return { ending, is_unreachable, had_content };
 }
 
-function listenerOf(meter: UseMeter, onContent: () => void): Listener {
+/** The run gets on with each event that says something; a comment says nothing. */
+function listenerOf(meter: UseMeter, outing: Outing, onContent: () => void): Listener {
   let had_content = false;
   return {
-    piece: meter.piece,
+    piece() {
+      outing.progress();
+      meter.piece();
+    },
     said(chunk, has_content) {
+      outing.progress();
       if (has_content) meter.piece();
       if (has_content && !had_content) onContent();
       had_content ||= has_content;
@@ -140,16 +150,4 @@ function sinkOf(
   if (!isStreamed(api)) return null;
   if (delivery === null) return createWholeSink(api, createWhole(api), listener);
   return createStreamSink(api, delivery, listener);
-}
-
-/** The run gets on: whatever it sends is progress. */
-function watched(sink: Sink | null, outing: Outing): Sink | null {
-  if (sink === null) return null;
-  return {
-    take(chunk) {
-      outing.progress();
-      return sink.take(chunk);
-    },
-    ended: sink.ended,
-  };
 }

@@ -41,7 +41,7 @@ const failures: Record<string, Script> = {
   'says 500': json(500, { error: { message: 'oops', type: 'server_error' } }),
   'says 503': json(503, { error: { message: 'Loading model', type: 'unavailable_error' } }),
   'says 429': json(429, { error: { message: 'busy' } }),
-  'says 404 of its own': json(404, { error: { message: 'x', type: 'not_found_error' } }),
+  'says 401 to us': json(401, { error: { message: 'x', type: 'authentication_error' } }),
   redirects: (reply) => void reply.writeHead(302, { Location: 'http://elsewhere.invalid/' }).end(),
   'tells an error in a stream': events(role, error),
   'tells an error at first': events(error),
@@ -139,6 +139,8 @@ test('each engine is asked once, and the client is told what went wrong first', 
   await withEngines([oops, cutAfter(''), cutAfter(role)], async (rig) => {
     const got = await send(rig);
     assert.deepEqual([got.status, errorOf(got).message], [500, 'oops']);
+    assert.equal(got.headers['x-einsora-served-by'], undefined);
+    assert.equal(got.headers['x-einsora-attempts'], '3');
     assert.deepEqual(rig.asked(), [1, 1, 1]);
     assert.equal(got.headers['x-should-retry'], 'false');
   });

@@ -42,8 +42,9 @@ export async function serve(
   exchange: Exchange,
   open_count: number,
 ): Promise<void> {
-  const { request, report } = exchange;
+  const { request, report, stop, deadlines } = exchange;
   if (open_count > limits.gateway_requests_at_once) return refuse(exchange, refusals.full);
+  deadlines.set('total', limits.gateway_total_ms, () => stop.now('too_long'));
   const path = (request.url ?? '').split('?', 1)[0] ?? '';
   const wrong = judgeRoute(request.method ?? '', path);
   if (wrong) return refuse(exchange, wrong);
@@ -98,9 +99,7 @@ async function work(
   release: () => void,
 ): Promise<void> {
   const delivery = question.stream && isStreamed(api) ? openDelivery(exchange) : null;
-  const { stop, deadlines } = exchange;
-  const signal = stop.signal();
-  deadlines.set('total', limits.gateway_total_ms, () => stop.now('too_long'));
+  const signal = exchange.stop.signal();
   let ending: Ending;
   try {
     const turn = await deps.turns.enter({

@@ -55,6 +55,8 @@ export function refusalOfTarget(code: TargetProblem, details: Details, model: st
 }
 
 /** The headers that say who answered. */
+export const served_names = ['X-Einsora-Served-By', 'X-Einsora-Fallback'] as const;
+
 export function servedBy(model: string, replica: Replica) {
   const machine = replica.machine_name === null ? [] : [`machine=${plain(replica.machine_name)}`];
   const rest = [
