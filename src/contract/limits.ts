@@ -46,6 +46,8 @@ export const limits = {
   gateway_look_ms: 500,
   /** For the connection to be of use again after the last event. */
   gateway_drain_ms: 1000,
+  live_pairs: 2000,
+  metric_series: 500,
   relay_connections: 512,
   relay_connections_of_one: 64,
   relay_requests_of_one: 32,
