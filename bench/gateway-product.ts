@@ -12,6 +12,7 @@ import type { Duplex } from 'node:stream';
 import { numberChanges } from '../src/controlplane/changes.ts';
 import { openFaces } from '../src/controlplane/faces.ts';
 import { openHostKey } from '../src/controlplane/host-key.ts';
+import { openRequestRecords } from '../src/controlplane/request-records.ts';
 import { listen } from '../src/controlplane/server.ts';
 import { openUse } from '../src/controlplane/use.ts';
 import { countWrites } from '../src/controlplane/written.ts';
@@ -34,6 +35,7 @@ export async function startProduct(dial: () => Promise<Duplex>): Promise<Asked> 
   let port = 0;
   const { gateway, api, access } = openFaces({
     ...{ ...rig.apiDeps, asOf: rig.asOf, store, changes, clock, random, log },
+    requests: await openRequestRecords({ store, clock, log }),
     use: await openUse({ store, clock, log, changed: () => {} }),
     backend: { ...rig.apiDeps.backend, dial },
     host_key: openHostKey(folder),

@@ -70,7 +70,7 @@ async function readReport(
     return await openClient(context).call<RequestReport>('GET', `/v1/requests/${id}`);
   } catch (error) {
     if (!has_lines || !(error instanceof CliError) || error.code !== 'not_found') throw error;
-    return { request_id: id, actions: [], events: [] };
+    return { request_id: id, actions: [], events: [], gateway: null };
   }
 }
 

@@ -3,6 +3,7 @@
  * request did.
  */
 import { z } from '@hono/zod-openapi';
+import { gatewayRequestSchema } from './request-usage.ts';
 import { eventSchema } from './workloads.ts';
 
 const moment = z.number().openapi({ description: 'Milliseconds since 1970.' });
@@ -101,6 +102,7 @@ export const requestSchema = z
   .object({
     request_id: z.string(),
     actions: z.array(activitySchema),
+    gateway: gatewayRequestSchema.nullable().openapi({ description: 'What a model was asked.' }),
     events: z.array(eventSchema.extend({ workload_id: z.string(), workload_name: z.string() })),
   })
   .openapi('Request');

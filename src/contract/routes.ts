@@ -12,6 +12,7 @@ import { eventRoutes } from './routes/events.ts';
 import { exportRoutes } from './routes/export.ts';
 import { fallbackRoutes } from './routes/fallback.ts';
 import { fileRoutes } from './routes/files.ts';
+import { gatewayViewRoutes } from './routes/gateway.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
 import { modelRoutes } from './routes/models.ts';
@@ -53,6 +54,7 @@ export const routes = {
   ...quotaRoutes,
   ...requestLimitRoutes,
   ...usageRoutes,
+  ...gatewayViewRoutes,
   ...exportRoutes,
   ...activityRoutes,
 } as const;

@@ -19,6 +19,7 @@ import type { Live } from './live.ts';
 import type { MachineViews } from './machine-views.ts';
 import type { ModelSources } from './model-sources.ts';
 import type { Reclaims } from './reclaim.ts';
+import type { RequestRecords } from './request-records.ts';
 import type { Samples } from './samples.ts';
 import type { Secrets } from './secrets.ts';
 import type { Waker } from './waker.ts';
@@ -60,6 +61,8 @@ export type ApiDeps = ViewDeps & {
   modelSync: Pick<ModelSync, 'progressOf' | 'freeBytes'>;
   /** What runs used in the last hour. */
   samples: Pick<Samples, 'recent'>;
+  /** What the gateway did of late. */
+  requests: Pick<RequestRecords, 'now' | 'window_ms' | 'journal' | 'metrics'>;
   /** Machines that are taken back: something was asked of one. */
   reclaims: Pick<Reclaims, 'wake'>;
   /** Since when nobody used what runs. */

@@ -38,6 +38,7 @@ import { eventRoutes } from './routes/events.ts';
 import { exportRoutes } from './routes/export.ts';
 import { fallbackRoutes } from './routes/fallback.ts';
 import { fileRoutes } from './routes/files.ts';
+import { gatewayRoutes } from './routes/gateway.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineChangeRoutes } from './routes/machine-changes.ts';
 import { machineRoutes } from './routes/machines.ts';
@@ -47,6 +48,7 @@ import { reclaimRoutes } from './routes/reclaim.ts';
 import { regionRoutes } from './routes/regions.ts';
 import { replicaRoutes } from './routes/replicas.ts';
 import { requestLimitRoutes } from './routes/request-limits.ts';
+import { requestUsageRoutes } from './routes/request-usage.ts';
 import { secretRoutes } from './routes/secrets.ts';
 import { sshRoutes } from './routes/ssh.ts';
 import { statsRoutes } from './routes/stats.ts';
@@ -123,6 +125,8 @@ export function createApi(deps: ApiDeps): Api {
   quotaRoutes(app, deps);
   requestLimitRoutes(app, deps);
   usageRoutes(app, deps);
+  requestUsageRoutes(app, deps);
+  gatewayRoutes(app, deps);
   exportRoutes(app, deps);
   activityRoutes(app, deps);
   app.notFound((c) => {

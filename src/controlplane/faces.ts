@@ -15,6 +15,7 @@ import { type Api, createApi } from './api.ts';
 import type { ApiDeps } from './api-deps.ts';
 import { createSignIns } from './auth/sign-ins.ts';
 import type { Changes } from './changes.ts';
+import type { RequestRecords } from './request-records.ts';
 import { createTargets } from './targets.ts';
 import type { Use } from './use.ts';
 import type { WriteWatch } from './write-watch.ts';
@@ -30,6 +31,7 @@ export type FaceDeps = Omit<ApiDeps, Made> & {
   /** Of keys and of where models' names lead (write-watch.ts). */
   asOf: WriteWatch['asOf'];
   use: Use;
+  requests: RequestRecords;
   host_key: HostKey;
   siteToken(run: RunKey): Secret;
   /** That is listened on. */
@@ -47,10 +49,12 @@ export function openFaces(deps: FaceDeps): Faces {
   const dial = (run: RunKey, machine_id: string, port_name: string) =>
     backend.dial(machine_id, run, port_name);
   const limiter = createLimiter(clock);
+  const turns = createTurns({ clock });
+  deps.requests.watch(turns);
   const gateway = createGateway({
     ...createTargets({ store, asOf: deps.asOf, waker, presence: deps.presence }),
     balancer: createBalancer(random, clock),
-    ...{ limiter, turns: createTurns({ clock }) },
+    ...{ limiter, turns, record: deps.requests.record },
     ...{ dial, clock, log, using: lastUse.hold },
   });
   const api = createApi({

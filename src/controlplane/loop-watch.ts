@@ -23,12 +23,20 @@ const every_ms = 60_000;
 const late_ms = 50;
 const resolution_ms = 10;
 
-export function startLoopWatch({ clock, log, read }: LoopWatchDeps): { stop(): void } {
+export type LoopWatch = {
+  /** Of the last whole minute. */
+  last(): LoopDelay;
+  stop(): void;
+};
+
+export function startLoopWatch({ clock, log, read }: LoopWatchDeps): LoopWatch {
   const own = read === undefined ? openMeter() : null;
   const take = read ?? (() => own?.take() ?? { p99_ms: 0, max_ms: 0 });
   let cancel = () => {};
+  let last: LoopDelay = { p99_ms: 0, max_ms: 0 };
   const look = () => {
-    const { p99_ms, max_ms } = take();
+    last = take();
+    const { p99_ms, max_ms } = last;
     const fields = { p99_ms: Math.round(p99_ms), max_ms: Math.round(max_ms) };
     if (p99_ms > late_ms) log.warn(fields, 'the event loop was late: everything here waited');
     else log.debug(fields, 'event loop');
@@ -36,6 +44,7 @@ export function startLoopWatch({ clock, log, read }: LoopWatchDeps): { stop(): v
   };
   cancel = clock.after(every_ms, look);
   return {
+    last: () => last,
     stop() {
       cancel();
       own?.stop();

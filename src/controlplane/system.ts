@@ -39,12 +39,12 @@ import { createFairUses } from './fair-uses.ts';
 import { openHostKey } from './host-key.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { createLive } from './live.ts';
-import { startLoopWatch } from './loop-watch.ts';
 import { createMachineViews } from './machine-views.ts';
 import { openModels } from './models.ts';
 import { openStore, prepareFolder, shownDatabase } from './open-store.ts';
 import { createQueueView } from './queue-view.ts';
 import { startReclaims } from './reclaim.ts';
+import { openRequestRecords } from './request-records.ts';
 import { createRunKeys } from './run-keys.ts';
 import { createRunTokens } from './run-tokens.ts';
 import { openSecrets } from './secrets.ts';
@@ -171,7 +171,6 @@ async function serve(options: SystemOptions, { changes, asOf, proofs, identity }
   const { data_dir, clock, random, log } = options;
   const { store } = changes;
   const { secrets, activity, runTokens } = await openSealed(options, store, identity.store_uuid);
-  const host_key = openHostKey(data_dir);
   const presence = createPresence(clock);
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
@@ -181,6 +180,7 @@ async function serve(options: SystemOptions, { changes, asOf, proofs, identity }
     sync.wake();
   };
   const use = await openUse({ store, clock, log, changed });
+  const requests = await openRequestRecords({ store, clock, log });
   const sync = createSync({
     ...{ store, clock, random, log, presence, models: models.modelSync },
     ...{ samples: use.samples, dev: options.dev, written: changes.written },
@@ -208,15 +208,15 @@ async function serve(options: SystemOptions, { changes, asOf, proofs, identity }
   const local = await startHere(options, { identity, store, sync, port, ...models });
   const { gateway, api, access } = openFaces({
     ...{ store, clock, random, log, data_dir, changes, presence, machines, queue, live, use },
-    ...{ catalogs, asOf },
-    ...{ proofs, secrets, activity, revocations, ...models, fileBytes, host_key },
+    ...{ catalogs, asOf, requests, host_key: openHostKey(data_dir) },
+    ...{ proofs, secrets, activity, revocations, ...models, fileBytes },
     ...{ backend: local.backend, siteToken: runTokens.siteToken },
     ...{ port, lookAnew: sync.lookAnew, reclaims },
     wakeController: () => controller.wake(),
     wakeAgents: () => sync.wake(),
   });
   const sealing = activity.start();
-  const chores = startChores({ store, clock, log, revocations });
+  const chores = [requests, ...startChores({ store, clock, log, revocations })];
   async function stop(): Promise<void> {
     await live.close();
     // Those who are inside are told why it ends.
@@ -293,7 +293,7 @@ function transportTo(sync: ReturnType<typeof createSync>, machine_id: string): T
 
 /** What goes on by itself beside the requests. */
 function startChores(deps: Parameters<typeof startRecheck>[0]) {
-  return [startHousekeeping(deps), startRecheck(deps), startLoopWatch(deps)];
+  return [startHousekeeping(deps), startRecheck(deps)];
 }
 
 /** What is sealed: the tenants' secrets, and the activity log. */

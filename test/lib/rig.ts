@@ -31,6 +31,7 @@ import { createLive } from '../../src/controlplane/live.ts';
 import { createMachineViews } from '../../src/controlplane/machine-views.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
 import type { Reclaims } from '../../src/controlplane/reclaim.ts';
+import type { RequestRecords } from '../../src/controlplane/request-records.ts';
 import { besideTargets } from '../../src/controlplane/targets.ts';
 import type { Upgrades } from '../../src/controlplane/upgrades.ts';
 import type { Use } from '../../src/controlplane/use.ts';
@@ -195,6 +196,8 @@ export type Rig = {
   startUse(): Promise<Use>;
   /** From here on time has its effect on machines that are taken back; it ends with the rig. */
   startReclaims(): Reclaims;
+  /** From here on the gateway's requests are recorded; it ends with the rig. */
+  startRequests(): Promise<RequestRecords>;
   /** Starts the controller; it is stopped with the rig. */
   startController(uses?: ControllerDeps['uses'], over?: Partial<ControllerDeps>): Controller;
   /** The operator's token. */
@@ -263,7 +266,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     upgrades: rigUpgrades({ ...apiDeps, log }, host_key),
     sites: no_sites,
     token,
-    ...{ startUse: later.startUse, startReclaims: later.startReclaims },
+    ...later.starts,
     startController(uses = async () => [], over = {}) {
       const views = { presence, machines, queue, catalogs };
       const idleOf = (id: string, epoch: number) => later.use()?.lastUse.of(id, epoch).idle_ms ?? 0;

@@ -222,6 +222,9 @@ export const accountCases: Partial<Record<RouteName, Case>> = {
     };
   }),
   showUsage: queryTenant,
+  showRequestUsage: queryTenant,
+  showGatewayTop: queryTenant,
+  readMetrics: plain(),
   listActivity: queryTenant,
   listSeals: queryTenant,
   listAnchors: queryTenant,

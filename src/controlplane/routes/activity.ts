@@ -16,6 +16,7 @@ import { actionOf } from '../action.ts';
 import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import { eventView } from '../workload-views.ts';
+import { gatewayRequest } from './request-usage.ts';
 
 const far_future = Number.MAX_SAFE_INTEGER;
 
@@ -51,7 +52,8 @@ function readRoutes(app: Api, deps: ApiDeps): void {
     // The log is for admins; what you did yourself is yours to see.
     const reads_all = hasRole(role, 'tenant-admin');
     const actions = found.actions.filter((row) => reads_all || row.user_id === user_id);
-    if (actions.length + found.events.length === 0) {
+    const gateway = await gatewayRequest(deps, c.get('principal'), request_id);
+    if (actions.length + found.events.length === 0 && gateway === null) {
       throw new EinsoraError('not_found', { what: `request ${request_id}`, list: 'audit ls' });
     }
     const events = found.events.map((row) => ({
@@ -59,7 +61,7 @@ function readRoutes(app: Api, deps: ApiDeps): void {
       workload_id: row.workload_id,
       workload_name: row.workload_name,
     }));
-    return c.json({ request_id, actions: actions.map(activityView), events }, 200);
+    return c.json({ request_id, actions: actions.map(activityView), events, gateway }, 200);
   });
 }
 

@@ -1,8 +1,8 @@
 /**
  * What the gateway did in the last minute, by key and model: for `gateway top`.
  *
- * Invariants: nothing is kept longer than the window; a bounded number of pairs in each slice of it,
- * what is beyond is not shown; amounts count when their request has ended.
+ * Invariants: nothing is kept longer than the window; a bounded number of pairs in each slice of
+ * it, what is beyond is not shown; amounts count when their request has ended.
  */
 import { limits } from '../../contract/limits.ts';
 import { first_token_buckets, firstTokenBucket } from '../../core/first-token.ts';
