@@ -7,7 +7,7 @@
  */
 import type { RequestLimitName } from '../../core/request-limits.ts';
 import type { Refusal } from '../errors.ts';
-import { type Over, type Part, resets, useOf } from './tally.ts';
+import { leftOf, type Over, type Part, resetsIn, type Tally } from './tally.ts';
 
 export type Blocked = Over & { part: Part };
 
@@ -53,25 +53,26 @@ function limitWords(what: RequestLimitName, limit: number): string {
   return what === 'tpm' ? `${limit} tokens a minute` : `${limit} requests at a time`;
 }
 
+const sorts = [
+  ['rpm', 'requests'],
+  ['tpm', 'tokens'],
+] as const;
+
 /** x-ratelimit-* of what is limited; of several limits the one with the least left. */
 export function limitHeaders(parts: readonly Part[], now_ms: number): Record<string, string> {
   const headers: Record<string, string> = {};
-  for (const [name, sort] of [
-    ['rpm', 'requests'],
-    ['tpm', 'tokens'],
-  ] as const) {
-    const [tightest] = parts
-      .flatMap(({ limits, tally }) => {
-        const limit = limits[name];
-        if (limit === null) return [];
-        const left = Math.max(0, limit - useOf(tally, now_ms)[sort]);
-        return [{ limit, left, reset_ms: resets(tally, now_ms)[sort] }];
-      })
-      .sort((a, b) => a.left - b.left);
-    if (tightest === undefined) continue;
+  for (const [name, sort] of sorts) {
+    let tightest: { limit: number; left: number; tally: Tally } | null = null;
+    for (const { limits, tally } of parts) {
+      const limit = limits[name];
+      if (limit === null) continue;
+      const left = leftOf(tally, sort, limit, now_ms);
+      if (tightest === null || left < tightest.left) tightest = { limit, left, tally };
+    }
+    if (tightest === null) continue;
     headers[`x-ratelimit-limit-${sort}`] = String(tightest.limit);
     headers[`x-ratelimit-remaining-${sort}`] = String(tightest.left);
-    headers[`x-ratelimit-reset-${sort}`] = durationWords(tightest.reset_ms);
+    headers[`x-ratelimit-reset-${sort}`] = durationWords(resetsIn(tightest.tally, sort, now_ms));
   }
   return headers;
 }

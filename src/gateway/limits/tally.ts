@@ -80,11 +80,19 @@ export function isIdle(tally: Tally, now_ms: number): boolean {
   return requests === 0 && tokens === 0 && concurrency === 0;
 }
 
-/** When all of it that counts now counts no more, of requests and of tokens. */
-export function resets(tally: Tally, now_ms: number): { requests: number; tokens: number } {
-  const tokens = tally.tokens.fallsTo(now_ms, 0);
-  return {
-    requests: tally.requests.fallsTo(now_ms, 0),
-    tokens: tally.reserved > 0 ? minute_ms : tokens,
-  };
+/** What is left of a limit, never less than nothing. */
+export function leftOf(
+  tally: Tally,
+  sort: 'requests' | 'tokens',
+  limit: number,
+  now_ms: number,
+): number {
+  const held = sort === 'tokens' ? tally.reserved : 0;
+  return Math.max(0, limit - tally[sort].sum(now_ms) - held);
+}
+
+/** When all of it that counts now counts no more. */
+export function resetsIn(tally: Tally, sort: 'requests' | 'tokens', now_ms: number): number {
+  if (sort === 'tokens' && tally.reserved > 0) return minute_ms;
+  return tally[sort].fallsTo(now_ms, 0);
 }

@@ -55,6 +55,8 @@ export function createWindow(): Window {
     },
     fallsTo(now_ms, most) {
       expire(now_ms);
+      const last = entries.at(-1);
+      if (most <= 0 && last !== undefined) return Math.max(0, last.last_ms + minute_ms - now_ms);
       let left = total;
       for (let index = gone; left > most && index < entries.length; index += 1) {
         const entry = entries[index];
