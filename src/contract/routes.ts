@@ -15,6 +15,7 @@ import { fileRoutes } from './routes/files.ts';
 import { gatewayViewRoutes } from './routes/gateway.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineRoutes } from './routes/machines.ts';
+import { modelRouteRoutes } from './routes/model-routes.ts';
 import { modelRoutes } from './routes/models.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { reclaimRoutes } from './routes/reclaim.ts';
@@ -39,6 +40,7 @@ export const routes = {
   ...statsRoutes,
   ...fallbackRoutes,
   ...replicaRoutes,
+  ...modelRouteRoutes,
   ...accessRoutes,
   ...sshRoutes,
   ...fileRoutes,

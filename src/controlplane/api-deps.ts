@@ -5,6 +5,7 @@
 import type { ModelSync } from '../backends/agent/models.ts';
 import type { Presence } from '../backends/agent/presence.ts';
 import type { Backend } from '../backends/backend.ts';
+import type { Balancer } from '../gateway/balance/balancer.ts';
 import type { CountingLimiter } from '../gateway/limits/limiter.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Random } from '../lib/random.ts';
@@ -69,6 +70,8 @@ export type ApiDeps = ViewDeps & {
   lastUse: Pick<LastUse, 'of' | 'uses'>;
   /** What keys, users and models have used of their limits. */
   limiter: Pick<CountingLimiter, 'useOf'>;
+  /** How runs stand with the gateway. */
+  balancer: Pick<Balancer, 'look'>;
   /** Wakes what was stopped for being idle. */
   waker: Pick<Waker, 'wake'>;
 };

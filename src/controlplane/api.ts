@@ -42,6 +42,7 @@ import { gatewayRoutes } from './routes/gateway.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { machineChangeRoutes } from './routes/machine-changes.ts';
 import { machineRoutes } from './routes/machines.ts';
+import { modelRouteRoutes } from './routes/model-routes.ts';
 import { modelRoutes } from './routes/models.ts';
 import { quotaRoutes } from './routes/quotas.ts';
 import { reclaimRoutes } from './routes/reclaim.ts';
@@ -108,6 +109,7 @@ export function createApi(deps: ApiDeps): Api {
   statsRoutes(app, deps);
   fallbackRoutes(app, deps);
   replicaRoutes(app, deps);
+  modelRouteRoutes(app, deps);
   accessRoutes(app, deps);
   sshRoutes(app, deps);
   fileRoutes(app, deps);

@@ -8,7 +8,6 @@
 import { default_parallel, type EngineName, engineIn } from '../core/engines.ts';
 import { fallbackHeader, placedSpec, readTaken } from '../core/fallback.ts';
 import { type ImageRuntime, runtimeFor } from '../core/images.ts';
-import type { WorkloadSpec } from '../core/workload.ts';
 import type { FoundEndpoint, Replica } from '../gateway/endpoint.ts';
 import type { TargetRow } from '../store/keys.ts';
 
@@ -25,12 +24,12 @@ export function endpointOf(
     return { ok: false, code: 'endpoint_stopped', details };
   }
   if (state === 'failed') return { ok: false, code: 'endpoint_failed', details };
-  const answering = rows.flatMap((row) => replicaOf(row, tenant_id) ?? []);
-  const [one] = answering;
-  if (state !== 'running' || one === undefined) return { ok: false, code: 'not_ready', details };
-  const replicas = answering.map(({ replica }) => replica);
+  const replicas = rows.flatMap((row) => replicaOf(row, tenant_id) ?? []);
+  if (state !== 'running' || replicas.length === 0) {
+    return { ok: false, code: 'not_ready', details };
+  }
   const is_apart = rows.some((row) => row.is_apart === 1);
-  const endpoint = { workload_id, tenant_id: owner_tenant_id, name, engine: one.engine };
+  const endpoint = { workload_id, tenant_id: owner_tenant_id, name, engine: engineOf(first) };
   const { model_rpm: rpm, model_tpm: tpm, model_concurrency: concurrency } = first;
   const limits = { rpm, tpm, concurrency };
   return { ok: true, endpoint: { ...endpoint, is_apart, limits, replicas } };
@@ -42,30 +41,33 @@ export function isIdle({ state, intent, park_cause }: TargetRow): boolean {
   return is_down && intent === 'running' && park_cause === 'idle';
 }
 
-function replicaOf(
-  row: TargetRow,
-  tenant_id: string,
-): { replica: Replica; engine: EngineName } | null {
+/** Of a run, and of what its workload asks. */
+type Served = Pick<TargetRow, 'driver' | 'runtime' | 'fallback' | 'spec'>;
+
+export function engineOf(row: Served): EngineName {
+  const { driver, runtime, fallback, spec } = row;
+  if (runtime !== null) return engineIn(JSON.parse(runtime) as ImageRuntime);
+  const { image_id } = placedSpec(spec, fallback ?? '');
+  return engineIn(driver === null ? null : runtimeFor('endpoint', image_id, driver));
+}
+
+/** Requests that its engine works on at a time. */
+export function slotsOf(row: Served): number {
+  const { model_params } = placedSpec(row.spec, row.fallback ?? '');
+  return model_params.parallel ?? default_parallel[engineOf(row)];
+}
+
+function replicaOf(row: TargetRow, tenant_id: string): Replica | null {
   const { workload_id, replica, run_epoch, machine_id, machine_tenant_id } = row;
   if (replica === null || run_epoch === null || machine_id === null) return null;
   const is_own = machine_tenant_id === tenant_id;
-  const spec = placedSpec(row.spec, row.fallback ?? '');
-  const engine = engineOf(row, spec);
   return {
-    engine,
-    replica: {
-      run: { workload_id, replica, run_epoch },
-      machine_id,
-      machine_name: is_own ? row.machine_name : null,
-      placed_class: row.placed_class ?? '',
-      region: row.region ?? '',
-      fallback: fallbackHeader(readTaken(row.fallback ?? ''), is_own),
-      slots: spec.model_params.parallel ?? default_parallel[engine],
-    },
+    run: { workload_id, replica, run_epoch },
+    machine_id,
+    machine_name: is_own ? row.machine_name : null,
+    placed_class: row.placed_class ?? '',
+    region: row.region ?? '',
+    fallback: fallbackHeader(readTaken(row.fallback ?? ''), is_own),
+    slots: slotsOf(row),
   };
-}
-
-function engineOf({ driver, runtime }: TargetRow, spec: WorkloadSpec): EngineName {
-  if (runtime !== null) return engineIn(JSON.parse(runtime) as ImageRuntime);
-  return engineIn(driver === null ? null : runtimeFor('endpoint', spec.image_id, driver));
 }

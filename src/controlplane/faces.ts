@@ -23,7 +23,7 @@ import type { WriteWatch } from './write-watch.ts';
 /** Made here, of the rest. */
 type Made =
   | ('samples' | 'useOf' | 'waker' | 'lastUse' | 'signIns' | 'gateway_url')
-  | ('limiter' | 'cookieName' | 'ssh_host_key' | 'origin');
+  | ('limiter' | 'cookieName' | 'ssh_host_key' | 'origin' | 'balancer');
 
 export type FaceDeps = Omit<ApiDeps, Made> & {
   log: Log;
@@ -50,15 +50,15 @@ export function openFaces(deps: FaceDeps): Faces {
     backend.dial(machine_id, run, port_name);
   const limiter = createLimiter(clock);
   const turns = createTurns({ clock });
+  const balancer = createBalancer(random, clock);
   deps.requests.watch(turns);
   const gateway = createGateway({
     ...createTargets({ store, asOf: deps.asOf, waker, presence: deps.presence }),
-    balancer: createBalancer(random, clock),
-    ...{ limiter, turns, record: deps.requests.record },
+    ...{ balancer, limiter, turns, record: deps.requests.record },
     ...{ dial, clock, log, using: lastUse.hold },
   });
   const api = createApi({
-    ...{ ...deps, samples, useOf, waker, lastUse, limiter, cookieName, origin: url },
+    ...{ ...deps, samples, useOf, waker, lastUse, limiter, balancer, cookieName, origin: url },
     signIns: createSignIns({ store, clock, random, pepper: proofs.pepper }),
     gateway_url: () => `${url()}/v1`,
     ssh_host_key: hostKeyLine(host_key),

@@ -42,16 +42,18 @@ export async function tryReplicas(attempts: Attempts): Promise<Ending> {
     tried.add(runName(replica.run));
     const outing = balancer.begin(replica.run);
     let how: OutingEnd = 'left';
+    let code: string | undefined;
     try {
       const attempted = await attempt(endpoint, replica, outing);
       const { ending } = attempted;
       how = outingEnd(attempted);
       if (ending.is !== 'failed') return ending;
       failures.push(ending.refusal);
+      code = ending.refusal.code ?? undefined;
       if (blamesClient(ending.refusal)) return ending;
       if (attempted.had_content) lost += 1;
     } finally {
-      outing.ended(how);
+      outing.ended(how, code);
     }
     endpoint = lost > 1 ? null : await again();
   }

@@ -46,6 +46,7 @@ async function given(replicas: readonly Replica[], closes = false) {
         };
       },
       capacity: () => Number.POSITIVE_INFINITY,
+      look: () => assert.fail(),
     },
   });
   return { rig, failed, open };

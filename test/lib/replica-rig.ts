@@ -4,6 +4,7 @@
  * Invariants: as the one-engine rig's; what each request leaves as its record is kept.
  */
 
+import assert from 'node:assert/strict';
 import { runName } from '../../src/core/run.ts';
 import type { Balancer } from '../../src/gateway/balance/balancer.ts';
 import type { Replica } from '../../src/gateway/endpoint.ts';
@@ -66,5 +67,6 @@ function inOrder(ends: string[]): Balancer {
       };
     },
     capacity: () => Number.POSITIVE_INFINITY,
+    look: () => assert.fail('nobody asks'),
   };
 }

@@ -38,6 +38,7 @@ import type { Use } from '../../src/controlplane/use.ts';
 import { type WriteWatch, watchWrites } from '../../src/controlplane/write-watch.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
+import { createBalancer } from '../../src/gateway/balance/balancer.ts';
 import { createLimiter } from '../../src/gateway/limits/limiter.ts';
 import type { Log } from '../../src/lib/log.ts';
 import { type Random, seededRandom } from '../../src/lib/random.ts';
@@ -299,6 +300,7 @@ function fixedDeps(
       ...{ store, clock, random, pepper: proofs.pepper },
       cost: { memory_kib: 64, passes: 1 },
     }),
+    balancer: createBalancer(random, clock),
     gateway_url: () => 'http://localhost:4600/v1',
     cookieName: () => 'einsora_session_4600',
     ssh_host_key: hostKeyLine(key),

@@ -137,6 +137,7 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
   }),
   setModelLimits: workload({ body: { concurrency: 4 } }),
   listModelKeys: plain(),
+  listModelRoutes: plain(),
   limitModelKey: within(async (world, owner) => {
     const key_id = await modelKey(world, owner);
     return { path: { key_id }, body: { rpm: 60 }, object: key_id };

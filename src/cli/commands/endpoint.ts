@@ -6,6 +6,13 @@ import { parseCount } from '../parse.ts';
 import { collect, type Go, json_text } from './go.ts';
 
 export function addEndpoint(program: Command, go: Go): void {
+  program
+    .command('routes')
+    .description("your tenant's models by name: who answers for each, how busy, what failed")
+    .option('--json', json_text)
+    .action(
+      go(async (context, options) => (await import('../routes.ts')).routes(context, options)),
+    );
   const group = program
     .command('endpoint')
     .description('endpoints: how many replicas, and who else may send prompts to one');

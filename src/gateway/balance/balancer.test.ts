@@ -9,6 +9,7 @@ import { runName } from '../../core/run.ts';
 import { seededRandom } from '../../lib/random.ts';
 import { digest } from '../../lib/secret.ts';
 import { type Choice, createBalancer } from './balancer.ts';
+import { counted, newPace, perMinute } from './pace.ts';
 
 const no_choice: Choice = { not: new Set<string>(), affinity: null };
 
@@ -188,4 +189,28 @@ test('what is at rest is forgotten before too many runs are remembered', () => {
     balancer.begin({ workload_id: 'v'.repeat(26), replica: 0, run_epoch: epoch }).ended('answered');
   }
   assert.deepEqual(taken(), [1], 'what has a request is kept');
+});
+
+test('a look says how a run stands, and what last went wrong with it', async () => {
+  const { clock, balancer, of } = given([null]);
+  const at_rest = { outstanding: 0, per_minute: 0, is_suspect: false, last_failure: null };
+  assert.deepEqual(balancer.look(of(0)), { ...at_rest, breaker: 'closed' });
+  const at = clock.now();
+  balancer.begin(of(0)).ended('unreachable', 'engine_unreachable');
+  balancer.begin(of(0));
+  const last_failure = { at, code: 'engine_unreachable' };
+  const seen = { outstanding: 1, per_minute: 2, is_suspect: false, last_failure };
+  assert.deepEqual(balancer.look(of(0)), { ...seen, breaker: 'open' });
+  await clock.advance(limits.suspect_quiet_ms);
+  assert.deepEqual(balancer.look(of(0)), { ...seen, breaker: 'half_open', is_suspect: true });
+});
+
+test('a minute is counted as it passes', () => {
+  const pace = newPace();
+  for (let at = 0; at < 60_000; at += 1000) counted(pace, at);
+  assert.equal(perMinute(pace, 59_999), 60);
+  assert.equal(perMinute(pace, 90_000), 30);
+  for (let at = 90_000; at < 100_000; at += 1000) counted(pace, at);
+  assert.equal(perMinute(pace, 119_999), 10);
+  assert.equal(perMinute(pace, 600_000), 0);
 });

@@ -14,7 +14,16 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Random } from '../../lib/random.ts';
 import type { Replica } from '../endpoint.ts';
 import { affinityScore } from './affinity.ts';
-import { type Breaker, breakerState, failed, lets, newBreaker, worked } from './breaker.ts';
+import {
+  type Breaker,
+  type BreakerState,
+  breakerState,
+  failed,
+  lets,
+  newBreaker,
+  worked,
+} from './breaker.ts';
+import { counted, newPace, type Pace, perMinute } from './pace.ts';
 import { begun, ended, isSuspect, moved, newProgress, type Progress } from './progress.ts';
 
 /**
@@ -28,8 +37,20 @@ export type OutingEnd = 'answered' | 'failed' | 'unreachable' | 'refused' | 'lef
 export type Outing = {
   /** A token or a result came. */
   progress(): void;
-  /** The first call counts. */
-  ended(how: OutingEnd): void;
+  /** The first call counts. `code`: of what went wrong, as the client would get it. */
+  ended(how: OutingEnd, code?: string): void;
+};
+
+/** How a run stands with the gateway. */
+export type Standing = {
+  /** Requests that are with it now, and those of the last minute. */
+  outstanding: number;
+  per_minute: number;
+  breaker: BreakerState;
+  /** It has had requests for a while, and gave nothing to any of them. */
+  is_suspect: boolean;
+  /** `at` in milliseconds since 1970. */
+  last_failure: { at: number; code: string } | null;
 };
 
 export type Choice = {
@@ -47,15 +68,22 @@ export type Balancer = {
   begin(run: RunKey): Outing;
   /** Requests that may be with these at once without one waiting in an engine. */
   capacity(replicas: readonly Pick<Replica, 'run' | 'slots'>[]): number;
+  look(run: RunKey): Standing;
 };
 
-type Load = { breaker: Breaker; progress: Progress };
+type Load = {
+  breaker: Breaker;
+  progress: Progress;
+  pace: Pace;
+  last_failure: Standing['last_failure'];
+};
+type Clocks = Pick<Clock, 'now' | 'monotonic'>;
 
 /** Best first; only within the first does affinity count. */
 type Rank = 'free' | 'full' | 'suspect' | 'open';
 const ranks: readonly Rank[] = ['free', 'full', 'suspect', 'open'];
 
-export function createBalancer(random: Random, clock: Pick<Clock, 'monotonic'>): Balancer {
+export function createBalancer(random: Random, clock: Clocks): Balancer {
   const loads = new Map<string, Load>();
 
   function rank(run: RunKey, slots: number | null, now: number): Rank {
@@ -106,17 +134,30 @@ export function createBalancer(random: Random, clock: Pick<Clock, 'monotonic'>):
     capacity(replicas) {
       const now = clock.monotonic();
       const works = replicas.filter(({ run, slots }) => rank(run, slots, now) !== 'open');
-      const counted = works.length > 0 ? works : replicas.slice(0, 1);
-      return counted.reduce((sum, { slots }) => sum + (slots ?? Number.POSITIVE_INFINITY), 0);
+      const usable = works.length > 0 ? works : replicas.slice(0, 1);
+      return usable.reduce((sum, { slots }) => sum + (slots ?? Number.POSITIVE_INFINITY), 0);
+    },
+    look(run) {
+      const now = clock.monotonic();
+      const load = loads.get(runName(run)) ?? newLoad(now);
+      return {
+        outstanding: load.progress.outstanding,
+        per_minute: perMinute(load.pace, now),
+        breaker: breakerState(load.breaker, now),
+        is_suspect: isSuspect(load.progress, now),
+        last_failure: load.last_failure,
+      };
     },
   };
 }
 
-function beginOuting({ breaker, progress }: Load, clock: Pick<Clock, 'monotonic'>): Outing {
+function beginOuting(load: Load, clock: Clocks): Outing {
+  const { breaker, progress, pace } = load;
   const now = clock.monotonic();
   const is_probe = breakerState(breaker, now) === 'half_open';
   if (is_probe) breaker.probes += 1;
   begun(progress, now);
+  counted(pace, now);
   let is_open = true;
   return {
     progress() {
@@ -125,7 +166,7 @@ function beginOuting({ breaker, progress }: Load, clock: Pick<Clock, 'monotonic'
       // A probe that gives a token has shown what it was to show.
       if (is_probe) worked(breaker);
     },
-    ended(how) {
+    ended(how, code = how) {
       if (!is_open) return;
       is_open = false;
       const at = clock.monotonic();
@@ -135,6 +176,7 @@ function beginOuting({ breaker, progress }: Load, clock: Pick<Clock, 'monotonic'
         worked(breaker);
       } else if (how === 'failed' || how === 'unreachable') {
         failed(breaker, at, how === 'unreachable');
+        load.last_failure = { at: clock.now(), code };
       }
       ended(progress, at);
     },
@@ -148,9 +190,13 @@ function fresh(loads: Map<string, Load>, run: RunKey, now: number): Load {
       if (progress.outstanding === 0) loads.delete(name);
     }
   }
-  const load = { breaker: newBreaker(), progress: newProgress(now) };
+  const load = newLoad(now);
   loads.set(runName(run), load);
   return load;
+}
+
+function newLoad(now: number): Load {
+  return { breaker: newBreaker(), progress: newProgress(now), pace: newPace(), last_failure: null };
 }
 
 /** By how many requests more than the least busy one a replica may be preferred. */
