@@ -2,6 +2,7 @@
  * The listeners: for which names they answer, what is on every answer, what never gets in.
  */
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import { createRig, type Rig } from '../../test/lib/rig.ts';
@@ -105,7 +106,7 @@ test('nobody is believed for a forwarding header', async () => {
 
 test('every answer has an id of ours, whatever the caller sends', async () => {
   const own = `localhost:${given.port}`;
-  const paths = ['/healthz', '/', '/v1/me', '/v1/models', '/v1/nothing', '/v1/openapi.json'];
+  const paths = ['/healthz', '/', '/v1/me', '/v1/nothing', '/v1/openapi.json'];
   const seen = new Set<string>();
   for (const path of paths) {
     const lines = [`GET ${path} HTTP/1.1`, `Host: ${own}`, 'X-Request-ID: mine'];
@@ -181,6 +182,29 @@ test('the gateway has its own paths, and no API has one below them', async () =>
     ['/v1/models', '/v1/models/a', '/v1/modelsx', '/v1/chat', '/v1/workloads'].map(isGatewayPath),
     [true, true, false, false, false],
   );
+});
+
+test('however many requests are open at the gateway, the API answers', async () => {
+  const { rig } = given;
+  const held: ServerResponse[] = [];
+  const holding: Gateway = { ...gateway, handle: async (_, response) => void held.push(response) };
+  const listening = await listen(0, { ...rig, gateway: holding });
+  const origin = `http://127.0.0.1:${listening.port}`;
+  const asked = Array.from({ length: limits.requests_at_once + 1 }, () =>
+    fetch(`${origin}/v1/models`).then((answer) => answer.text()),
+  );
+  while (held.length < asked.length) await new Promise((resolve) => setImmediate(resolve));
+  const began = rig.lines.length;
+  assert.equal((await fetch(`${origin}/healthz`)).status, 200);
+  for (const response of held) response.end('done');
+  assert.deepEqual(new Set(await Promise.all(asked)), new Set(['done']));
+  const lines = rig.lines.slice(began).filter(({ message }) => message === 'request');
+  assert.deepEqual(
+    lines.map(({ path }) => path),
+    ['/healthz'],
+    'what the gateway answers it logs itself',
+  );
+  await listening.close();
 });
 
 test('the API answers HEAD as it answers GET, without a body', async () => {

@@ -109,6 +109,10 @@ function open(deps: ServerDeps, bound: { port: number }, upgraded: Set<Duplex>):
       return deps.sites.handle(request, response, facts);
     }
     if (expects_continue) response.writeContinue();
+    // It counts, limits and logs its own: many are open for long, and none may keep the API busy.
+    if (judged !== null && isGatewayPath(pathOf(request))) {
+      return void deps.gateway.handle(request, response, { request_id });
+    }
     answerOwn(request, response, request_id, judged !== null);
   };
   const server = createServer(server_options, (request, response) =>
@@ -136,7 +140,7 @@ function open(deps: ServerDeps, bound: { port: number }, upgraded: Set<Duplex>):
   return server;
 }
 
-/** Requests on our own host, or on none: numbered, logged, counted. */
+/** Requests on our own host, or on none, but the gateway's: numbered, logged, counted. */
 function ownHost(deps: ServerDeps) {
   let open_requests = 0;
   const serve = route(deps);
@@ -183,7 +187,7 @@ function ownHost(deps: ServerDeps) {
   };
 }
 
-/** Gateway paths, then pages, then the API. */
+/** Pages, then the API. */
 function route(deps: ServerDeps): Serve {
   // The API's listener reads who is asking from here: the id and the log of this very request.
   const known = new WeakMap<IncomingMessage, Facts>();
@@ -194,7 +198,6 @@ function route(deps: ServerDeps): Serve {
   return (request, response, facts) => {
     const path = pathOf(request);
     const { request_id } = facts;
-    if (isGatewayPath(path)) return void deps.gateway.handle(request, response, { request_id });
     if (servePage(request, response, path)) return;
     known.set(request, facts);
     // What is still on its way when one is refused is read and dropped for a moment by the API's
