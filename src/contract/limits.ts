@@ -48,6 +48,8 @@ export const limits = {
   gateway_drain_ms: 1000,
   live_pairs: 2000,
   metric_series: 500,
+  /** Kept connections to one run. */
+  gateway_idle_connections: 256,
   relay_connections: 512,
   relay_connections_of_one: 64,
   relay_requests_of_one: 32,

@@ -6,10 +6,8 @@
  * answer is replaced by a fresh one, once; nothing else is sent to it twice. The client's headers
  * never reach the engine.
  */
-import { request as httpRequest, type IncomingMessage } from 'node:http';
-import type { Duplex } from 'node:stream';
 import { limits } from '../contract/limits.ts';
-import { DialError } from '../lib/dialled-agent.ts';
+import type { HttpAnswer, HttpConnection } from '../lib/http-connection.ts';
 import type { RunConnections } from './connections.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { Stop } from './stop.ts';
@@ -21,7 +19,7 @@ export type EngineQuestion = { path: string; body: Buffer; stream: boolean };
  * stopped: `stop` was told.
  */
 export type NoAnswer = 'unreachable' | 'cut' | 'silent' | 'stopped';
-export type Asked = { ok: true; answer: IncomingMessage } | { ok: false; why: NoAnswer };
+export type Asked = { ok: true; answer: HttpAnswer } | { ok: false; why: NoAnswer };
 
 export type AskOptions = { stop: Stop; deadlines: Deadlines };
 
@@ -30,71 +28,79 @@ export async function ask(
   question: EngineQuestion,
   options: AskOptions,
 ): Promise<Asked> {
-  const first = await attempt(connections, question, options);
-  if (!first.stale) return first.asked;
-  // What else is kept is as old, so the second attempt must find none of it.
-  connections.dropIdle();
-  return (await attempt(connections, question, options)).asked;
+  const { stop, deadlines } = options;
+  if (stop.reason() !== null) return none('stopped');
+  const sent = bytesOf(question);
+  const kept = connections.takeIdle();
+  if (kept !== null) {
+    const asked = await askOver(kept, sent, options);
+    if (asked.ok || !asked.is_stale) return asked;
+    // What else is kept is as old, so the second attempt must find none of it.
+    connections.dropIdle();
+  }
+  const fresh = await open(connections, stop, deadlines);
+  return typeof fresh === 'string' ? none(fresh) : askOver(fresh, sent, options);
 }
 
-type Attempt = { asked: Asked; stale: boolean };
-
-function attempt(
+/** A fresh connection; one that comes too late is closed. */
+function open(
   connections: RunConnections,
-  question: EngineQuestion,
-  { stop, deadlines }: AskOptions,
-): Promise<Attempt> {
+  stop: Stop,
+  deadlines: Deadlines,
+): Promise<HttpConnection | NoAnswer> {
   return new Promise((resolve) => {
-    if (stop.reason() !== null) return resolve(none('stopped'));
-    let heard = false;
-    const request = httpRequest({
-      agent: connections,
-      method: 'POST',
-      path: question.path,
-      host: 'localhost',
-      headers: headersForEngine(question),
-    });
-    const giveUp = (why: NoAnswer) => {
-      resolve(none(why));
-      request.destroy();
-    };
-    const undo = stop.on(() => giveUp('stopped'));
-    deadlines.set('silence', limits.gateway_connect_ms, () => giveUp('unreachable'));
-    request.on('socket', (connection) => {
-      deadlines.set('silence', limits.gateway_first_byte_ms, () => giveUp('silent'));
-      watchFirstByte(connection, () => (heard = true));
-    });
-    request.on('response', (answer) => {
-      // Errors of the answer are the pump's; without a listener they would end the process.
-      answer.on('error', () => {});
-      resolve({ asked: { ok: true, answer }, stale: false });
-    });
-    const onCut = () => resolve({ ...none('cut'), stale: request.reusedSocket && !heard });
-    request.on('error', (error) =>
-      error instanceof DialError ? resolve(none('unreachable')) : onCut(),
-    );
-    request.on('close', () => {
+    let is_late = false;
+    const settle = (found: HttpConnection | NoAnswer) => {
+      is_late = true;
       undo();
-      onCut();
-    });
-    request.end(question.body);
+      resolve(found);
+    };
+    const undo = stop.on(() => settle('stopped'));
+    deadlines.set('silence', limits.gateway_connect_ms, () => settle('unreachable'));
+    connections.open().then(
+      (connection) => (is_late ? connection.destroy() : settle(connection)),
+      () => settle('unreachable'),
+    );
   });
 }
 
-function none(why: NoAnswer): Attempt {
-  return { asked: { ok: false, why }, stale: false };
+type AskedOver = { ok: true; answer: HttpAnswer } | (Asked & { ok: false; is_stale: boolean });
+
+/** `is_stale`: it was kept, and dead before anything came. */
+function askOver(
+  connection: HttpConnection,
+  sent: Buffer,
+  { stop, deadlines }: AskOptions,
+): Promise<AskedOver> {
+  return new Promise((resolve) => {
+    const giveUp = (why: NoAnswer) => {
+      undo();
+      connection.destroy();
+      resolve({ ...none(why), is_stale: false });
+    };
+    const undo = stop.on(() => giveUp('stopped'));
+    deadlines.set('silence', limits.gateway_first_byte_ms, () => giveUp('silent'));
+    const was_used = connection.isUsed();
+    connection.ask(sent, {
+      answered(answer) {
+        undo();
+        resolve({ ok: true, answer });
+      },
+      failed(heard) {
+        undo();
+        resolve({ ...none('cut'), is_stale: was_used && !heard });
+      },
+    });
+  });
 }
 
-function headersForEngine(question: EngineQuestion) {
-  return {
-    'Content-Type': 'application/json',
-    'Content-Length': question.body.length,
-    Accept: question.stream ? 'text/event-stream' : 'application/json',
-    Host: 'localhost',
-  };
+function none(why: NoAnswer): Asked & { ok: false } {
+  return { ok: false, why };
 }
 
-/** Even half a status line counts: it proves that the engine took the question. */
-function watchFirstByte(connection: Duplex, onByte: () => void): void {
-  connection.prependOnceListener('data', onByte);
+function bytesOf({ path, body, stream }: EngineQuestion): Buffer {
+  const accept = stream ? 'text/event-stream' : 'application/json';
+  const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n`;
+  const rest = `Accept: ${accept}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  return Buffer.concat([Buffer.from(head + rest, 'latin1'), body]);
 }

@@ -4,8 +4,8 @@
  * Invariants: nothing of an earlier try is known to it; what an engine answers other than with
  * success is a failure with the engine's own words, in OpenAI's shape.
  */
-import type { IncomingMessage } from 'node:http';
 import { limits } from '../contract/limits.ts';
+import type { HttpAnswer } from '../lib/http-connection.ts';
 import { type Asked, ask, type EngineQuestion, type NoAnswer } from './ask.ts';
 import type { RunConnections } from './connections.ts';
 import { refusalOfEngine } from './engines/refusal.ts';
@@ -44,10 +44,10 @@ function refusalOf(why: Exclude<NoAnswer, 'stopped'>): Refusal {
   }
 }
 
-async function readAnswer(answer: IncomingMessage, options: TryOptions): Promise<Ending> {
-  const status = answer.statusCode ?? 502;
+async function readAnswer(answer: HttpAnswer, options: TryOptions): Promise<Ending> {
+  const { status, headers } = answer;
   if (status < 200 || status > 299) return pump(answer, errorSink(status), options);
-  const is_stream = /^text\/event-stream\b/i.test(answer.headers['content-type'] ?? '');
+  const is_stream = /^text\/event-stream\b/i.test(headers.get('content-type') ?? '');
   const sink = options.sinkOf(is_stream);
   if (sink !== null) return pump(answer, sink, options);
   answer.destroy();

@@ -6,9 +6,10 @@
  * idle connection is closed before the engine would close it (llama-server does after 5 s).
  */
 import type { Duplex } from 'node:stream';
+import { limits } from '../contract/limits.ts';
 import { type RunKey, runName } from '../core/run.ts';
 import type { Clock } from '../lib/clock.ts';
-import { DialledAgent } from '../lib/dialled-agent.ts';
+import { type KeptConnections, keepConnections } from '../lib/kept-connections.ts';
 
 /** Opens a byte stream to a named port of a run. Rejects when it cannot. */
 export type Dial = (run: RunKey, machine_id: string, port_name: string) => Promise<Duplex>;
@@ -20,7 +21,7 @@ export type Connections = {
   close(): void;
 };
 
-export type RunConnections = DialledAgent;
+export type RunConnections = KeptConnections;
 
 /** The port on which every runtime's engine speaks HTTP. */
 const engine_port = 'api';
@@ -33,7 +34,11 @@ export function createConnections(
   const known = new Map<string, { run_epoch: number; connections: RunConnections }>();
   let closed = false;
   const open = (run: RunKey, machine_id: string) =>
-    new DialledAgent(() => dial(run, machine_id, engine_port), clock);
+    keepConnections(
+      () => dial(run, machine_id, engine_port),
+      clock,
+      limits.gateway_idle_connections,
+    );
   const sweep = () => {
     for (const [name, { connections }] of known) if (connections.isEmpty()) known.delete(name);
   };

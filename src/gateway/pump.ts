@@ -4,9 +4,10 @@
  * Invariants: settles once, at once when `stop` is told; an answer that is not whole is destroyed
  * with its connection; one that is whole leaves its connection for the next question.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { limits } from '../contract/limits.ts';
 import type { Clock } from '../lib/clock.ts';
+import type { HttpAnswer } from '../lib/http-connection.ts';
 import type { Deadlines } from './deadlines.ts';
 import { type Refusal, refusals } from './errors.ts';
 import type { Stop } from './stop.ts';
@@ -33,25 +34,26 @@ export function failedBy(refusal: Refusal): Ending {
   return { is: 'failed', refusal };
 }
 
-export function pump(answer: IncomingMessage, sink: Sink, options: PumpOptions): Promise<Ending> {
+export function pump(answer: HttpAnswer, sink: Sink, options: PumpOptions): Promise<Ending> {
   const { stop, deadlines, response, clock } = options;
   let is_flowing = false;
+  let is_waiting = false;
   let is_settled = false;
   return new Promise((resolve) => {
     const onSilence = () => settle(failedBy(refusals.engineSilent));
-    const onStop = () => settle({ is: 'stopped' });
-    const undo = stop.on(onStop);
-    answer.on('data', onData);
-    answer.once('end', () => settle(() => sink.ended(answer.complete)));
-    answer.once('close', () => settle(() => sink.ended(false)));
+    const undo = stop.on(() => settle({ is: 'stopped' }));
     response.on('drain', onDrain);
+    answer.read({
+      data: onData,
+      end(is_whole) {
+        if (!is_settled) settle(sink.ended(is_whole));
+      },
+    });
 
-    function settle(found: Ending | (() => Ending)): void {
+    function settle(ending: Ending): void {
       if (is_settled) return;
       is_settled = true;
-      const ending = typeof found === 'function' ? found() : found;
       deadlines.clear('silence');
-      answer.removeListener('data', onData);
       response.removeListener('drain', onDrain);
       undo();
       if (ending.is === 'whole') drain(answer, clock);
@@ -60,6 +62,7 @@ export function pump(answer: IncomingMessage, sink: Sink, options: PumpOptions):
     }
 
     function onData(chunk: Buffer): void {
+      if (is_settled) return;
       if (is_flowing) deadlines.touch('silence');
       else flow();
       const taken = sink.take(chunk);
@@ -69,17 +72,19 @@ export function pump(answer: IncomingMessage, sink: Sink, options: PumpOptions):
 
     function flow(): void {
       is_flowing = true;
+      is_waiting = false;
       deadlines.set('silence', limits.gateway_silence_ms, onSilence);
     }
 
     function wait(): void {
       answer.pause();
       is_flowing = false;
+      is_waiting = true;
       deadlines.set('silence', limits.gateway_silence_ms, () => stop.now('client_stalled'));
     }
 
     function onDrain(): void {
-      if (is_settled || is_flowing || !answer.isPaused()) return;
+      if (is_settled || !is_waiting) return;
       flow();
       answer.resume();
     }
@@ -87,11 +92,8 @@ export function pump(answer: IncomingMessage, sink: Sink, options: PumpOptions):
 }
 
 /** Reads what is left of an answer that is whole already, for a moment. */
-function drain(answer: IncomingMessage, clock: Pick<Clock, 'after'>): void {
-  if (answer.readableEnded) return;
-  answer.once(
-    'close',
-    clock.after(limits.gateway_drain_ms, () => void answer.destroy()),
-  );
-  answer.resume();
+function drain(answer: HttpAnswer, clock: Pick<Clock, 'after'>): void {
+  if (answer.isOver()) return;
+  const cancel = clock.after(limits.gateway_drain_ms, () => answer.destroy());
+  answer.read({ data() {}, end: cancel });
 }
