@@ -100,7 +100,7 @@ function none(why: NoAnswer): Asked & { ok: false } {
 
 function bytesOf({ path, body, stream }: EngineQuestion): Buffer {
   const accept = stream ? 'text/event-stream' : 'application/json';
-  const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n`;
+  const lines = `Host: localhost\r\nConnection: keep-alive\r\nContent-Type: application/json\r\n`;
   const rest = `Accept: ${accept}\r\nContent-Length: ${body.length}\r\n\r\n`;
-  return Buffer.concat([Buffer.from(head + rest, 'latin1'), body]);
+  return Buffer.concat([Buffer.from(`POST ${path} HTTP/1.1\r\n${lines}${rest}`, 'latin1'), body]);
 }

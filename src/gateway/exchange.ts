@@ -52,7 +52,7 @@ export function openExchange(
     undo();
     deadlines.stop();
   };
-  const headers = { 'X-Request-ID': request_id };
+  const headers = { 'X-Request-ID': request_id, 'X-Content-Type-Options': 'nosniff' };
   return { request, response, request_id, stop, deadlines, headers, report, ended };
 }
 

@@ -205,6 +205,7 @@ test('the answer says who answered, in headers that cannot be broken out of', as
   );
   assert.equal(headers['x-einsora-fallback'], 'none');
   assert.match(String(headers['x-request-id']), /^r\d+$/);
+  assert.equal(headers['x-content-type-options'], 'nosniff');
   assert.equal(headers['access-control-allow-origin'], undefined);
   assert.equal(headers.server, undefined);
 });

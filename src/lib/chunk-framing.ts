@@ -15,6 +15,9 @@ export type ChunkFraming = {
 const size_digits = 8;
 const carriage_return = 13;
 const line_feed = 10;
+const tab = 9;
+const space = 32;
+const semicolon = 59;
 
 type State =
   | 'size'
@@ -30,35 +33,60 @@ type State =
 
 /** `words_bytes`: of all extensions and trailers together. */
 export function createChunkFraming(words_bytes: number): ChunkFraming {
-  let state: State = 'size';
+  return new Framing(words_bytes);
+}
+
+class Framing implements ChunkFraming {
+  readonly #words_bytes: number;
+  #state: State = 'size';
   /** Of the chunk: its size as far as it is read, then what of it is still to come. */
-  let left = 0;
-  let digits = 0;
-  let words = 0;
+  #left = 0;
+  #digits = 0;
+  #words = 0;
+
+  constructor(words_bytes: number) {
+    this.#words_bytes = words_bytes;
+  }
+
+  take(bytes: Buffer, from: number, pieces: Buffer[]): number | 'more' | 'bad' {
+    for (let at = from; at < bytes.length; ) {
+      if (this.#state === 'data') {
+        const to = Math.min(at + this.#left, bytes.length);
+        pieces.push(bytes.subarray(at, to));
+        this.#left -= to - at;
+        at = to;
+        if (this.#left === 0) this.#state = 'data_return';
+        continue;
+      }
+      const byte = bytes[at] ?? 0;
+      at += 1;
+      if (this.#state === 'end') return byte === line_feed ? at : 'bad';
+      const next = this.#after(byte);
+      if (next === null) return 'bad';
+      this.#state = next;
+    }
+    return 'more';
+  }
 
   /** The state after one byte that is not of the body; null: it does not belong there. */
-  function after(byte: number): State | null {
-    switch (state) {
+  #after(byte: number): State | null {
+    switch (this.#state) {
       case 'size':
-        return afterSize(byte);
+        return this.#afterSize(byte);
       case 'extension':
-        words += 1;
-        if (byte === carriage_return) return 'size_end';
-        return byte === line_feed || words > words_bytes ? null : 'extension';
+        return byte === carriage_return ? 'size_end' : this.#word(byte, 'extension');
       case 'size_end':
-        digits = 0;
+        this.#digits = 0;
         if (byte !== line_feed) return null;
-        return left === 0 ? 'line' : 'data';
+        return this.#left === 0 ? 'line' : 'data';
       case 'data_return':
         return byte === carriage_return ? 'data_end' : null;
       case 'data_end':
         return byte === line_feed ? 'size' : null;
       case 'line':
-        return byte === carriage_return ? 'end' : 'trailer';
+        return byte === carriage_return ? 'end' : this.#word(byte, 'trailer');
       case 'trailer':
-        words += 1;
-        if (byte === carriage_return) return 'trailer_end';
-        return byte === line_feed || words > words_bytes ? null : 'trailer';
+        return byte === carriage_return ? 'trailer_end' : this.#word(byte, 'trailer');
       case 'trailer_end':
         return byte === line_feed ? 'line' : null;
       case 'data':
@@ -67,39 +95,23 @@ export function createChunkFraming(words_bytes: number): ChunkFraming {
     }
   }
 
-  function afterSize(byte: number): State | null {
+  #afterSize(byte: number): State | null {
     const digit = hexDigit(byte);
     if (digit === null) {
-      if (digits === 0) return null;
+      if (this.#digits === 0) return null;
       if (byte === carriage_return) return 'size_end';
-      return byte === 0x3b || byte === 0x20 || byte === 0x09 ? 'extension' : null;
+      return byte === semicolon || byte === space || byte === tab ? 'extension' : null;
     }
-    left = left * 16 + digit;
-    digits += 1;
-    return digits > size_digits ? null : 'size';
+    this.#left = this.#left * 16 + digit;
+    this.#digits += 1;
+    return this.#digits > size_digits ? null : 'size';
   }
 
-  return {
-    take(bytes, from, pieces) {
-      for (let at = from; at < bytes.length; ) {
-        if (state === 'data') {
-          const to = Math.min(at + left, bytes.length);
-          pieces.push(bytes.subarray(at, to));
-          left -= to - at;
-          at = to;
-          if (left === 0) state = 'data_return';
-          continue;
-        }
-        const byte = bytes[at] ?? 0;
-        at += 1;
-        if (state === 'end') return byte === line_feed ? at : 'bad';
-        const next = after(byte);
-        if (next === null) return 'bad';
-        state = next;
-      }
-      return 'more';
-    },
-  };
+  /** A byte of an extension or a trailer, of which nothing is kept. */
+  #word(byte: number, state: State): State | null {
+    this.#words += 1;
+    return byte === line_feed || this.#words > this.#words_bytes ? null : state;
+  }
 }
 
 function hexDigit(byte: number): number | null {

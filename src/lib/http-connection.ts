@@ -56,112 +56,121 @@ type Current = {
 };
 
 export function createHttpConnection(stream: Duplex, owner: ConnectionOwner): HttpConnection {
-  let current: Current | null = null;
-  let is_used = false;
-  let is_ended = false;
-  const connection: HttpConnection = { ask, isUsed: () => is_used, destroy };
-  stream.on('data', onData);
-  stream.on('end', () => onEnd(current?.parser.isWholeAtEnd() === true));
-  stream.on('close', () => onEnd(false));
-  // `close` follows, and tells all there is to tell.
-  stream.on('error', () => {});
+  return new Connection(stream, owner);
+}
 
-  function ask(question: Buffer, asking: Asking): void {
-    if (is_ended || current !== null) {
+/** A class, for there are thousands, each with little of its own. */
+class Connection implements HttpConnection {
+  readonly #stream: Duplex;
+  readonly #owner: ConnectionOwner;
+  #current: Current | null = null;
+  #is_used = false;
+  #is_ended = false;
+
+  constructor(stream: Duplex, owner: ConnectionOwner) {
+    this.#stream = stream;
+    this.#owner = owner;
+    stream.on('data', (chunk: Buffer) => this.#onData(chunk));
+    stream.on('end', () => this.#onEnd(this.#current?.parser.isWholeAtEnd() === true));
+    stream.on('close', () => this.#onEnd(false));
+    // `close` follows, and tells all there is to tell.
+    stream.on('error', () => {});
+  }
+
+  isUsed(): boolean {
+    return this.#is_used;
+  }
+
+  ask(question: Buffer, asking: Asking): void {
+    if (this.#is_ended || this.#current !== null) {
       asking.failed(false);
       return;
     }
-    current = newCurrent(asking);
-    stream.write(question);
+    this.#current = newCurrent(asking);
+    this.#stream.write(question);
   }
 
-  function onData(chunk: Buffer): void {
-    if (current === null) {
-      destroy(); // nobody asked for it: what comes next could not be told from it
-      return;
-    }
-    current.heard = true;
-    take(current, current.parser.push(chunk));
+  destroy(): void {
+    this.#current = null;
+    this.#stream.destroy();
+    if (this.#is_ended) return;
+    this.#is_ended = true;
+    this.#owner.ended(this);
   }
 
-  function take(one: Current, parsed: Parsed): void {
-    if (parsed.is === 'bad') {
-      breakOff(one);
+  #onData(chunk: Buffer): void {
+    const one = this.#current;
+    if (one === null) {
+      this.destroy(); // nobody asked for it: what comes next could not be told from it
       return;
     }
+    one.heard = true;
+    const parsed = one.parser.push(chunk);
+    if (parsed.is === 'bad') this.#breakOff(one);
+    else this.#take(one, parsed);
+  }
+
+  #take(one: Current, parsed: Parsed): void {
     one.is_over = parsed.is === 'over';
     if (parsed.head !== null) {
       one.head = parsed.head;
-      one.asking.answered(answerOf(one, parsed.head));
+      one.asking.answered(this.#answerOf(one, parsed.head));
     }
     if (parsed.body !== null && one.reader !== null) one.reader.data(parsed.body);
-    else if (parsed.body !== null) hold(one, parsed.body);
-    if (one.is_over) finish(one, parsed.has_rest);
+    // In the turn in which an answer is told nobody reads it yet; later, nothing more may come.
+    else if (parsed.body !== null && one.held.push(parsed.body) > 1) this.#stream.pause();
+    if (one.is_over) this.#finish(one, parsed.has_rest);
   }
 
-  /** In the turn in which an answer is told nobody reads it yet; later, nothing more may come. */
-  function hold(one: Current, body: Buffer): void {
-    if (one.held.push(body) > 1) stream.pause();
-  }
-
-  function finish(one: Current, has_rest: boolean): void {
-    if (current !== one) return; // its reader has ended it meanwhile
-    current = null;
-    is_used = true;
+  #finish(one: Current, has_rest: boolean): void {
+    if (this.#current !== one) return; // its reader has ended it meanwhile
+    this.#current = null;
+    this.#is_used = true;
     // A question that was not read to its end would be read as the next one.
-    if (has_rest || one.head?.is_kept !== true || stream.writableLength > 0) destroy();
+    if (has_rest || one.head?.is_kept !== true || this.#stream.writableLength > 0) this.destroy();
     else {
-      stream.resume();
-      owner.free(connection);
+      this.#stream.resume();
+      this.#owner.free(this);
     }
     one.reader?.end(true);
   }
 
-  function onEnd(is_whole: boolean): void {
-    if (current === null) {
-      destroy();
+  #onEnd(is_whole: boolean): void {
+    const one = this.#current;
+    if (one === null) {
+      this.destroy();
     } else if (is_whole) {
-      current.is_over = true;
-      finish(current, false);
+      one.is_over = true;
+      this.#finish(one, false);
     } else {
-      breakOff(current);
+      this.#breakOff(one);
     }
   }
 
-  function breakOff(one: Current): void {
-    current = null;
-    destroy();
+  #breakOff(one: Current): void {
+    this.destroy();
     if (one.head === null) one.asking.failed(one.heard);
     else one.reader?.end(false);
   }
 
-  function destroy(): void {
-    current = null;
-    stream.destroy();
-    if (is_ended) return;
-    is_ended = true;
-    owner.ended(connection);
-  }
-
-  function answerOf(one: Current, head: AnswerHead): HttpAnswer {
+  #answerOf(one: Current, head: AnswerHead): HttpAnswer {
+    const isOpen = () => this.#current === one;
     return {
       status: head.status,
       headers: head.headers,
       isOver: () => one.is_over,
-      pause: () => void (current === one && stream.pause()),
-      resume: () => void (current === one && stream.resume()),
-      destroy: () => void (current === one && destroy()),
-      read(reader) {
+      pause: () => void (isOpen() && this.#stream.pause()),
+      resume: () => void (isOpen() && this.#stream.resume()),
+      destroy: () => void (isOpen() && this.destroy()),
+      read: (reader) => {
         one.reader = reader;
         for (const body of one.held.splice(0)) reader.data(body);
         if (one.is_over) reader.end(true);
-        else if (current !== one) reader.end(false);
-        else stream.resume();
+        else if (!isOpen()) reader.end(false);
+        else this.#stream.resume();
       },
     };
   }
-
-  return connection;
 }
 
 function newCurrent(asking: Asking): Current {
