@@ -24,6 +24,14 @@ onEveryStore('run keys', (inStory) => {
     assert.notEqual(await find(story, 'h1'), undefined);
   });
 
+  given('it counts for who made the workload, under their limits', async (story) => {
+    const { user_id } = story.ids;
+    const of = { kind: 'user', user: user_id, tenant_id: null } as const;
+    await story.store.transact('setRequestLimits', { of, limits: { tpm: 100 }, now: 5 });
+    const found = await find(story, 'h1');
+    assert.deepEqual([found?.user_id, found?.user_tpm, found?.user_rpm], [user_id, 100, null]);
+  });
+
   given('it ends with a wish to stop, before the run does', async (story) => {
     await take(story, { do: 'stop', which: 0, clock_ms: 1 });
     assert.equal((await lastRun(story)).ended_at, null);

@@ -60,26 +60,38 @@ test('200 keys on one slot each get their turn, in order, however much one of th
   assert.equal(waiting(), 0);
 });
 
-test('never more are at work than there is room for, and each slot is used', async () => {
-  const random = seededRandom(7);
-  const { room, served, leaves, enter, leave, waiting } = openTurns({ capacity: 3 });
+test('whoever comes, leaves or gives up: every slot is used, and none twice', async () => {
+  for (let seed = 1; seed <= 4; seed += 1) await playThrough(seed);
+});
+
+async function playThrough(seed: number): Promise<void> {
+  const random = seededRandom(seed);
+  const below = (most: number) => Math.floor(fraction(random) * most);
+  const { clock, room, served, refused, leaves, enter, leave, waiting } = openTurns({
+    ...{ capacity: 3, waiting: 20 },
+  });
+  const gone: AbortController[] = [];
   let asked = 0;
-  for (let step = 0; step < 2000; step += 1) {
-    const dice = fraction(random);
+  for (let step = 0; step < 600; step += 1) {
+    const dice = below(10);
     const [first] = leaves.keys();
-    if (dice < 0.5) {
+    if (dice < 5) {
       asked += 1;
-      void enter(`k${Math.floor(fraction(random) * 9)}.${asked}`);
-    } else if (first !== undefined) await leave(first);
+      const client = new AbortController();
+      if (below(3) === 0) gone.push(client);
+      void enter(`k${below(9)}.${asked}`, client.signal);
+    } else if (dice < 8 && first !== undefined) await leave(first);
+    else if (dice === 8) gone.splice(below(gone.length), 1)[0]?.abort();
+    else await clock.advance(below(3) === 0 ? limits.turn_wait_ms : 10);
     await settle(1);
     assert.ok(leaves.size <= room.capacity);
-    assert.ok(leaves.size === room.capacity || waiting() === 0, `idle at ${step}`);
+    assert.ok(leaves.size === room.capacity || waiting() === 0, `idle at ${step} of ${seed}`);
   }
-  for (let one = [...leaves.keys()][0]; one !== undefined; one = [...leaves.keys()][0]) {
-    await leave(one);
-  }
-  assert.equal(served.length, asked);
-});
+  for (let [one] = leaves.keys(); one !== undefined; [one] = leaves.keys()) await leave(one);
+  assert.equal(served.length + refused.length, asked, 'each is answered, once');
+  assert.ok(served.length > 100 && refused.length > 10, `seed ${seed} tells something`);
+  assert.equal(clock.waiting(), 0);
+}
 
 test('who leaves the queue leaves no trace, and takes nobody’s turn', async () => {
   const { clock, served, enter, leave, waiting } = openTurns();
