@@ -23,6 +23,12 @@ export function createFrames(limit: number, onFrame: OnFrame): Frames {
   let is_line_empty = true;
   let is_after_return = false;
 
+  /** The line has bytes. */
+  function see(): void {
+    is_line_empty = false;
+    is_after_return = false;
+  }
+
   function end(chunk: Buffer, from: number, to: number): void {
     if (kept === 0) {
       onFrame(chunk, from, to);
@@ -37,34 +43,38 @@ export function createFrames(limit: number, onFrame: OnFrame): Frames {
 
   return {
     push(chunk) {
+      // Looking for one byte is left to the machine's own instructions; CR is rare.
+      const has_returns = chunk.indexOf(carriage_return) !== -1;
+      const next = (at: number) =>
+        has_returns ? endOfLine(chunk, at) : chunk.indexOf(line_feed, at);
       const { length } = chunk;
       let from = 0;
-      for (let at = 0; at < length; at += 1) {
-        const byte = chunk[at] ?? 0;
-        if (byte !== line_feed && byte !== carriage_return) {
-          is_line_empty = false;
-          is_after_return = false;
-          continue;
-        }
-        if (byte === line_feed && is_after_return) {
+      let line_from = 0;
+      for (let at = next(0); at !== -1; at = next(at + 1)) {
+        if (at > line_from) see();
+        line_from = at + 1;
+        const is_return = chunk[at] === carriage_return;
+        if (!is_return && is_after_return) {
           // The second half of one end of a line.
           is_after_return = false;
           continue;
         }
-        is_after_return = byte === carriage_return;
+        is_after_return = is_return;
         if (!is_line_empty) {
           is_line_empty = true;
           continue;
         }
         // The other half of this end belongs to it, where it is there already.
-        if (is_after_return && chunk[at + 1] === line_feed) {
+        if (is_return && chunk[at + 1] === line_feed) {
           at += 1;
+          line_from = at + 1;
           is_after_return = false;
         }
         if (kept + at + 1 - from > limit) return false;
         end(chunk, from, at + 1);
         from = at + 1;
       }
+      if (line_from < length) see();
       if (from === length) return true;
       kept += length - from;
       if (kept > limit) return false;
@@ -73,4 +83,12 @@ export function createFrames(limit: number, onFrame: OnFrame): Frames {
     },
     unfinished: () => kept,
   };
+}
+
+/** Where the next line ends, from `from` on; -1: not in these bytes. */
+function endOfLine(bytes: Buffer, from: number): number {
+  for (let at = from; at < bytes.length; at += 1) {
+    if (bytes[at] === line_feed || bytes[at] === carriage_return) return at;
+  }
+  return -1;
 }

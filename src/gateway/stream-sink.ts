@@ -91,7 +91,8 @@ function createPassage(delivery: Delivery) {
 
   function flush(): void {
     if (run === null) return;
-    const bytes = run.subarray(run_from, run_to);
+    const is_all = run_from === 0 && run_to === run.length;
+    const bytes = is_all ? run : run.subarray(run_from, run_to);
     run = null;
     if (delivery.isCommitted()) {
       write(bytes);
