@@ -83,7 +83,11 @@ async function readStream(
   answer: Answer,
   onText: (text: string) => void,
 ): Promise<void> {
-  const parser = createSseParser();
+  // Whoever waited long is told who answered by comments, for the headers were gone by then.
+  const parser = createSseParser((comment) => {
+    const served_by = /^x-einsora-served-by: (.*)$/i.exec(comment)?.[1];
+    if (served_by !== undefined) answer.served_by = served_by;
+  });
   for await (const piece of response) {
     for (const data of parser.push(piece as Buffer)) {
       if (data.startsWith('[DONE]')) {

@@ -61,7 +61,9 @@ test('max tokens and temperature are sent only where given', async () => {
 
 test('chat --json is one document with the answer and its usage', async () => {
   answerWith((response) => {
-    response.end(`${words('Hi')}${finish('stop')}${usage}data: [DONE]\n\n`);
+    response.write(': waiting\n\n');
+    const truth = ': X-Einsora-Served-By: machine=desk; class=cpu-1\n: X-Einsora-Attempts: 1\n\n';
+    response.end(`${words('Hi')}${finish('stop')}${usage}${truth}data: [DONE]\n\n`);
   });
   const { code, stdout } = await chat({}, 'x', '--json');
   assert.equal(code, 0);
@@ -71,7 +73,7 @@ test('chat --json is one document with the answer and its usage', async () => {
     ended: 'whole',
     finish_reason: 'stop',
     usage: { prompt_tokens: 3, completion_tokens: 2 },
-    served_by: null,
+    served_by: 'machine=desk; class=cpu-1',
     request_id: 'req-chat',
     error: null,
   });

@@ -2,7 +2,7 @@
  * Server-sent events out of a body that arrives in pieces of any size.
  *
  * Invariants: lines end with CR, LF or CRLF, wherever a piece ends; a character split between two
- * pieces stays whole; comments and other fields are skipped; an event is given at its blank line,
+ * pieces stays whole; other fields are skipped; an event is given at its blank line,
  * so one that was cut off is never given.
  */
 export type SseParser = {
@@ -13,7 +13,8 @@ export type SseParser = {
 /** Longest event that is kept; a longer one is a fault of the server. */
 const event_limit_chars = 4 * 1024 * 1024;
 
-export function createSseParser(): SseParser {
+/** `onComment`: is given the text of each comment, in its order among the events. */
+export function createSseParser(onComment: (text: string) => void = () => {}): SseParser {
   const decoder = new TextDecoder();
   let rest = '';
   let data: string[] = [];
@@ -25,7 +26,7 @@ export function createSseParser(): SseParser {
       data = [];
     } else if (line === 'data' || line.startsWith('data:')) {
       data.push(line.slice(5).replace(/^ /, ''));
-    }
+    } else if (line.startsWith(':')) onComment(line.slice(1).trim());
   }
 
   return {

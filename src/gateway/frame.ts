@@ -33,7 +33,7 @@ const whole = /\}[\r\n]+$/;
 const weighty = /"(?:usage|timings|error|response)"|"finish_reason" *: *[^n ]/;
 
 export function mayMatter(bytes: Buffer, from: number, to: number): boolean {
-  const text = bytes.latin1Slice(from, to);
+  const text = bytes.toString('latin1', from, to);
   return !plain.test(text) || weighty.test(text) || !whole.test(text.slice(-5));
 }
 
