@@ -361,7 +361,9 @@ test("the engine's errors come in one shape, and never blame the client for ours
     [llama(503, 'Loading model', 'unavailable_error'), 503, 'not_ready', 'Loading model'],
     [llama(500, 'oops', 'server_error'), 500, 'server_error', 'oops'],
     [llama(401, 'Invalid API Key', 'authentication_error'), 502, 'engine_error', /status 401/],
+    // Its model is of another kind: whoever asks is to ask otherwise.
     [llama(404, 'File Not Found', 'not_found_error'), 400, 'not_supported', /this API/],
+    [llama(404, 'no such model', 'not_found_error'), 502, 'engine_error', /status 404/],
     [json(422, { detail: 'nope' }), 422, null as never, 'nope'],
     [json(302, {}), 502, 'engine_error', /status 302/],
     [(reply) => void reply.writeHead(500).end('<html>'), 500, 'engine_error', /status 500/],

@@ -28,7 +28,7 @@ const nothing: Said = { meaning: { is: 'nothing' }, chunk: null };
 const done: Said = { meaning: { is: 'done' }, chunk: null };
 
 export function readEvent(api: GatewayApi, { event, data }: Frame): Said {
-  if (data === null || data === '') return nothing;
+  if (data === null || data === '' || data === nothing_said) return nothing;
   if (data.startsWith('[DONE]')) return done;
   const chunk = parse(data);
   if (chunk === null) return failedBy(refusals.engineGarbled);
@@ -37,6 +37,9 @@ export function readEvent(api: GatewayApi, { event, data }: Frame): Said {
   }
   return { meaning: api === 'responses' ? ofResponse(chunk) : ofChoices(chunk), chunk };
 }
+
+/** llama-server begins the stream of several prompts with it. */
+export const nothing_said = 'null';
 
 function failedBy(refusal: Refusal): Said {
   return { meaning: { is: 'failed', refusal }, chunk: null };

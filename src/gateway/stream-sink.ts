@@ -10,7 +10,7 @@ import type { Delivery } from './delivery.ts';
 import { refusals } from './errors.ts';
 import { mayMatter, readFrame } from './frame.ts';
 import { createFrames } from './frames.ts';
-import { readEvent } from './meaning.ts';
+import { nothing_said, readEvent } from './meaning.ts';
 import { type Ending, failedBy, type Sink } from './pump.ts';
 import type { Fields } from './whole/fields.ts';
 import type { StreamedApi } from './whole/whole.ts';
@@ -38,7 +38,10 @@ export function createStreamSink(api: StreamedApi, delivery: Delivery, listener:
       passage.pass(bytes, from, to);
       return;
     }
-    const { meaning, chunk } = readEvent(api, readFrame(bytes, from, to));
+    const frame = readFrame(bytes, from, to);
+    // Client libraries would hand it on as a chunk.
+    if (frame.data === nothing_said) return;
+    const { meaning, chunk } = readEvent(api, frame);
     switch (meaning.is) {
       case 'failed':
         ending = failedBy(meaning.refusal);

@@ -59,6 +59,15 @@ test('any stream in any chunks reaches the client byte for byte, and ends well',
   );
 });
 
+test('an event that says null, as llama-server begins with, is none', async () => {
+  rig.upstream.answer(events('data: null\n\n', chatEvent('hi'), doneEvent));
+  const got = await send(rig);
+  assert.equal(got.text, chatEvent('hi') + doneEvent);
+  rig.upstream.answer(events('data: null\n\n', chatEvent('hi'), doneEvent));
+  const whole = await send(rig, { body: { model: 'smol', messages: [] } });
+  assert.equal(JSON.parse(whole.text).choices[0].message.content, 'hi');
+});
+
 test('each chunk reaches the client before the engine sends the next', async () => {
   const received: string[] = [];
   rig.upstream.answer(async (reply) => {

@@ -41,6 +41,9 @@ const parts = {
   // Both are fetched by the machine's Python into the tests' cache.
   llama: async () => hasPython(),
   smollm2: async () => hasPython(),
+  // A Python that has them: they are too large to fetch.
+  mlx: async () => existsSync(process.env.EINSORA_TEST_MLX ?? ''),
+  vllm: async () => existsSync(process.env.EINSORA_TEST_VLLM ?? ''),
   tmpfs: async () => canMount(),
   chromium: async () => existsSync(chromium),
   postgres: async () => findPostgres() !== null && (await canBePlainUser()),
