@@ -163,7 +163,9 @@ export const limits = {
   idle_look_ms: 10_000,
   use_saved_every_ms: 60_000,
   wake_hold_ms: 60_000,
-  wakes_held: 256,
+  wakes_held: 10_000,
+  /** Of one key. */
+  wakes_per_minute: 10,
   run_attempts: 3,
   replicas: 16,
   /** Of the runs that requests go to: failures in a row that open a breaker, and for how long. */

@@ -53,7 +53,7 @@ export function openFaces(deps: FaceDeps): Faces {
   const balancer = createBalancer(random, clock);
   deps.requests.watch(turns);
   const gateway = createGateway({
-    ...createTargets({ store, asOf: deps.asOf, waker, presence: deps.presence }),
+    ...createTargets({ store, asOf: deps.asOf, waker, presence: deps.presence, clock }),
     ...{ balancer, limiter, turns, record: deps.requests.record },
     ...{ dial, clock, log, using: lastUse.hold },
   });

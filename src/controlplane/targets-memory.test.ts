@@ -132,6 +132,30 @@ test('what was read beside a write is not kept, and keys that are none push noth
   assert.equal(reads, 28, 'with one too many all are read again');
 });
 
+test('who asks while the same is being read waits for that read, unless something was written', async () => {
+  const open: (() => void)[] = [];
+  const inner = { transact: async () => ({}) };
+  const { store, asOf } = watchWrites(inner as never, new Set());
+  const memory = createMemory<number>(asOf, 3);
+  let reads = 0;
+  const get = async () =>
+    memory.get(
+      'a',
+      () => {
+        reads += 1;
+        const value = reads;
+        return new Promise((resolve) => open.push(() => resolve(value)));
+      },
+      () => true,
+    );
+  const first = [get(), get(), get()];
+  await store.transact('revokeKey' as never, {} as never);
+  const second = [get(), get()];
+  assert.equal(open.length, 2);
+  for (const one of open) one();
+  assert.deepEqual(await Promise.all([...first, ...second]), [1, 1, 1, 2, 2]);
+});
+
 test('what may be written beside a memory is there, and leads no request elsewhere', async () => {
   for (const name of besideTargets) assert.ok(name in transactions, name);
   const sql = { run: async () => 1 } as unknown as Sql;

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { beginTale } from '../../test/lib/ledger-tale.ts';
 import { addTenant, openTestStore } from '../../test/lib/rig.ts';
 import { no_request_limits } from '../core/request-limits.ts';
+import { systemClock } from '../lib/clock.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { createTargets } from './targets.ts';
 
@@ -31,7 +32,7 @@ test("a key is told the name of its own tenant's machine, of another's the class
     };
     const targets = createTargets({
       ...{ store: store as unknown as EinsoraStore, asOf: () => null, waker: null },
-      presence: { isOnline: () => true },
+      ...{ presence: { isOnline: () => true }, clock: systemClock },
     });
     const told = async () => {
       const found = await targets.findEndpoint(key, name, never);

@@ -9,6 +9,7 @@ import { limits } from '../contract/limits.ts';
 import { sentenceOf } from '../core/reasons.ts';
 import type { Endpoint, FoundEndpoint } from '../gateway/endpoint.ts';
 import type { GatewayKey } from '../gateway/key.ts';
+import type { Clock } from '../lib/clock.ts';
 import { findOpenEndpoint } from '../store/endpoint-guests.ts';
 import {
   findTarget,
@@ -20,6 +21,7 @@ import {
 import type { EinsoraStore } from '../store/transactions.ts';
 import { endpointOf, isIdle } from './endpoints.ts';
 import { readGatewayKey } from './gateway-keys.ts';
+import { createWakeLimit } from './wake-limit.ts';
 import type { Waker } from './waker.ts';
 import { createMemory, type WriteWatch } from './write-watch.ts';
 
@@ -33,6 +35,7 @@ export type TargetDeps = {
   waker: Waker | null;
   /** A machine that is not heard of is passed over where another one is. */
   presence: Pick<Presence, 'isOnline'>;
+  clock: Pick<Clock, 'monotonic'>;
 };
 
 export type Targets = {
@@ -65,7 +68,9 @@ export const besideTargets: ReadonlySet<string> = new Set([
   'touchToken',
 ]);
 
-export function createTargets({ store, asOf, waker, presence }: TargetDeps): Targets {
+export function createTargets(deps: TargetDeps): Targets {
+  const { store, asOf, waker, presence } = deps;
+  const wakes = createWakeLimit(deps.clock);
   const keys = createMemory<GatewayKey | null>(asOf, limits.keys_remembered);
   const names = createMemory<Looked>(asOf, limits.routes_remembered);
 
@@ -102,9 +107,12 @@ export function createTargets({ store, asOf, waker, presence }: TargetDeps): Tar
       // A guest is told that it does not answer, and never wakes or moves anything (ADR-0058).
       const is_guest = row.owner_tenant_id !== key.tenant_id;
       if (is_guest) return notReady(model, row.state);
-      if (waker === null) return found;
-      const refused = isIdle(row) ? await wake(waker, row) : null;
-      if (refused !== null) return refused;
+      // Who is gone already, or only looks, wakes nothing.
+      if (waker === null || signal.aborted) return found;
+      if (!waker.isWaking(row.workload_id) && isIdle(row)) {
+        const refused = await wake(waker, row, wakes.take(key.id));
+        if (refused !== null) return refused;
+      }
       if (!waker.isWaking(row.workload_id)) return found;
       await waker.settled(row.workload_id, signal);
       const after = await look(key, model);
@@ -176,7 +184,14 @@ function notReady(name: string, state: string): FoundEndpoint {
 }
 
 /** Why it cannot be woken; null where it is on its way. */
-async function wake(waker: Waker, row: TargetRow): Promise<FoundEndpoint | null> {
+async function wake(
+  waker: Waker,
+  row: TargetRow,
+  retry_after_ms: number | null,
+): Promise<FoundEndpoint | null> {
+  if (retry_after_ms !== null) {
+    return { ok: false, code: 'wakes_limited', details: { name: row.name, retry_after_ms } };
+  }
   const woken = await waker.wake(row.workload_id, 'a request came');
   if (woken.outcome !== 'quota_exceeded') return null;
   const why = sentenceOf('quota_exceeded', woken.details);

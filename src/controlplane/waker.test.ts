@@ -16,6 +16,17 @@ import {
 } from '../../test/lib/use-rig.ts';
 import { limits } from '../contract/limits.ts';
 import { no_request_limits } from '../core/request-limits.ts';
+import type { GatewayKey } from '../gateway/key.ts';
+import { refusalOfTarget } from '../gateway/target.ts';
+import { createWakeLimit } from './wake-limit.ts';
+
+function keyOf({ rig, id }: Tale, key_id: string): GatewayKey {
+  return {
+    ...{ id: key_id, tenant_id: rig.ids.tenant_id, workload_ids: [id], user_id: 'u' },
+    ...{ expires_at: null, revoked_at: null },
+    ...{ limits: no_request_limits, user_limits: no_request_limits },
+  };
+}
 
 /** Stopped for being idle, all the way. */
 async function park(tale: Tale): Promise<void> {
@@ -26,18 +37,10 @@ async function park(tale: Tale): Promise<void> {
 }
 
 given('a request wakes it, waits for it, and then goes to the new run', async (tale) => {
-  const { rig, use, id } = tale;
+  const { rig, use } = tale;
   await park(tale);
   const targets = targetsOf(rig, use.waker);
-  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_ids: [id] };
-  const usable = {
-    ...key,
-    expires_at: null,
-    revoked_at: null,
-    user_id: 'u',
-    limits: no_request_limits,
-    user_limits: no_request_limits,
-  };
+  const usable = keyOf(tale, 'k');
   const signal = new AbortController().signal;
   const find = () => targets.findEndpoint(usable, 'chat', signal);
   const asked = Promise.all([find(), find(), find()]);
@@ -56,18 +59,10 @@ given('a request wakes it, waits for it, and then goes to the new run', async (t
 });
 
 given('a request that waits long enough is told when to come back', async (tale) => {
-  const { rig, use, id } = tale;
+  const { rig, use } = tale;
   await park(tale);
   const targets = targetsOf(rig, use.waker);
-  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_ids: [id] };
-  const usable = {
-    ...key,
-    expires_at: null,
-    revoked_at: null,
-    user_id: 'u',
-    limits: no_request_limits,
-    user_limits: no_request_limits,
-  };
+  const usable = keyOf(tale, 'k');
   const left = new AbortController();
   const impatient = targets.findEndpoint(usable, 'chat', left.signal);
   const patient = targets.findEndpoint(usable, 'chat', new AbortController().signal);
@@ -90,15 +85,7 @@ given('its page wakes it, and what a person stopped is woken by nothing', async 
   assert.equal((await ask(rig, 'POST', `/v1/workloads/${id}/stop`)).status, 202);
   assert.equal((await use.waker.wake(id, 'a test')).outcome, 'not_idle');
   const targets = targetsOf(rig, use.waker);
-  const key = { id: 'k', tenant_id: rig.ids.tenant_id, workload_ids: [id] };
-  const usable = {
-    ...key,
-    expires_at: null,
-    revoked_at: null,
-    user_id: 'u',
-    limits: no_request_limits,
-    user_limits: no_request_limits,
-  };
+  const usable = keyOf(tale, 'k');
   const found = await targets.findEndpoint(usable, 'chat', new AbortController().signal);
   assert.ok(!found.ok && found.code === 'endpoint_stopped');
   assert.equal((await rowOf(tale)).state, 'stopped');
@@ -117,3 +104,50 @@ given('who comes while it is being stopped wakes it', async (tale) => {
   const row = await rowOf(tale);
   assert.deepEqual([row.state, row.park_cause, row.intent], ['stopping', 'none', 'running']);
 });
+
+given('a thousand that come at once wake it once, and all go to the new run', async (tale) => {
+  const { rig, use, id } = tale;
+  await park(tale);
+  const targets = targetsOf(rig, use.waker);
+  const before = tale.written().length;
+  const signal = new AbortController().signal;
+  const asked = Promise.all(
+    Array.from({ length: 1000 }, (_, number) =>
+      targets.findEndpoint(keyOf(tale, `k${number}`), 'chat', signal),
+    ),
+  );
+  await settle();
+  const wakes = tale.written().slice(before);
+  assert.deepEqual(wakes.filter((name) => name === 'wakeIdle').length, 1);
+  assert.equal((await rowOf(tale)).state, 'pending');
+  await runAnew(tale);
+  await rig.clock.advance(500);
+  for (const found of await asked) {
+    assert.ok(found.ok && found.endpoint.replicas[0]?.run.run_epoch === 2);
+  }
+  assert.equal(use.waker.isWaking(id), false);
+});
+
+given(
+  'a key wakes so many in a minute and no more, and who is gone wakes nothing',
+  async (tale) => {
+    const { rig, use } = tale;
+    await park(tale);
+    const targets = targetsOf(rig, use.waker);
+    const gone = await targets.findEndpoint(keyOf(tale, 'k'), 'chat', AbortSignal.abort());
+    assert.ok(!gone.ok && gone.code === 'endpoint_stopped');
+    assert.equal((await rowOf(tale)).state, 'stopped');
+    const limit = createWakeLimit(rig.clock);
+    for (let count = 0; count < limits.wakes_per_minute; count += 1) {
+      assert.equal(limit.take('k'), null);
+    }
+    assert.equal(limit.take('k'), 60_000);
+    assert.equal(limit.take('another'), null);
+    await rig.clock.advance(59_000);
+    assert.equal(limit.take('k'), 1000);
+    await rig.clock.advance(1000);
+    assert.equal(limit.take('k'), null);
+    const told = refusalOfTarget('wakes_limited', { name: 'chat', retry_after_ms: 1001 }, 'chat');
+    assert.deepEqual([told.status, told.retry_after_s], [429, 2]);
+  },
+);

@@ -51,6 +51,8 @@ export type Memory<Value> = {
 export function createMemory<Value>(asOf: WriteWatch['asOf'], limit: number): Memory<Value> {
   const known = new Map<string, { value: Value }>();
   let known_as_of: number | null = null;
+  /** Reads under way: who asks meanwhile waits for the same one. */
+  const reading = new Map<string, { as_of: number; value: Promise<Value> }>();
 
   async function readAnew(
     name: string,
@@ -66,13 +68,32 @@ export function createMemory<Value>(asOf: WriteWatch['asOf'], limit: number): Me
     return value;
   }
 
+  async function readTogether(
+    name: string,
+    read: () => Promise<Value>,
+    isGood: (value: Value) => boolean,
+  ): Promise<Value> {
+    const as_of = asOf();
+    const under_way = reading.get(name);
+    if (under_way !== undefined && under_way.as_of === as_of) {
+      const value = await under_way.value;
+      if (isGood(value)) return value;
+    }
+    const value = readAnew(name, read, isGood);
+    if (as_of === null) return value;
+    const mine = { as_of, value };
+    reading.set(name, mine);
+    return value.finally(() => {
+      if (reading.get(name) === mine) reading.delete(name);
+    });
+  }
+
   return {
     get(name, read, isGood) {
       const now = asOf();
       const found = now !== null && now === known_as_of ? known.get(name) : undefined;
-      return found !== undefined && isGood(found.value)
-        ? found.value
-        : readAnew(name, read, isGood);
+      if (found !== undefined && isGood(found.value)) return found.value;
+      return readTogether(name, read, isGood);
     },
   };
 }

@@ -4,6 +4,7 @@
  * Invariants: an endpoint that the key may not use gives the very answer of one that does not
  * exist; header values are printable ASCII, whatever a machine calls itself.
  */
+import { limits } from '../contract/limits.ts';
 import type { Details } from '../core/reasons.ts';
 import type { Replica } from './endpoint.ts';
 import type { Refusal } from './errors.ts';
@@ -11,6 +12,7 @@ import type { Refusal } from './errors.ts';
 /**
  * not_found: none, or not for this key; not_ready: it waits, loads or is between two runs;
  * endpoint_waking: it was stopped for being idle, and is started for this request;
+ * wakes_limited: it would be, but the key woke enough of late (`retry_after_ms`);
  * endpoint_stopped: a person stopped it; endpoint_failed: it gave up. `details` may have `name`,
  * `state` and `why` (a sentence), all of which the client gets to read, save for not_found.
  */
@@ -18,6 +20,7 @@ export type TargetProblem =
   | 'not_found'
   | 'not_ready'
   | 'endpoint_waking'
+  | 'wakes_limited'
   | 'endpoint_stopped'
   | 'endpoint_failed';
 
@@ -42,6 +45,12 @@ export function refusalOfTarget(code: TargetProblem, details: Details, model: st
       const state = details.state ?? 'not ready';
       const message = `${name} was idle and is being woken: ${state}.${why} Try again soon.`;
       return { status: 503, message, code, retry_after_s: loading_retry_s };
+    }
+    case 'wakes_limited': {
+      const retry_after_s = Math.max(1, Math.ceil(Number(details.retry_after_ms ?? 0) / 1000));
+      const woke = `This key has woken ${limits.wakes_per_minute} endpoints in a minute`;
+      const message = `${name} is idle. ${woke}, and may again in ${retry_after_s} s.`;
+      return { status: 429, message, code, type: 'requests', retry_after_s };
     }
     case 'endpoint_stopped':
       return {

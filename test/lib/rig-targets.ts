@@ -7,11 +7,11 @@ import type { Balancer } from '../../src/gateway/balance/balancer.ts';
 import type { Rig } from './rig.ts';
 
 export function targetsOf(
-  { apiDeps, asOf, presence }: Rig,
+  { apiDeps, asOf, presence, clock }: Rig,
   waker: Waker | null = null,
 ): Targets & { balancer: Balancer } {
   return {
-    ...createTargets({ store: apiDeps.store, asOf, waker, presence }),
+    ...createTargets({ store: apiDeps.store, asOf, waker, presence, clock }),
     // The rig's own, of which its API shows the looks.
     balancer: apiDeps.balancer as Balancer,
   };
