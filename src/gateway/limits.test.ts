@@ -35,12 +35,13 @@ async function limited({ key = {}, slots, keys }: Options) {
   const limiter = createLimiter(clock);
   const stored = { ...storedKey, limits: { ...no_request_limits, ...key } };
   const found = keys ?? new Map([[digest(good_key), stored]]);
+  const endpoint = { replicas: [{ ...replica, slots: slots ?? null }] };
   rig = await startRig({
     ...{ clock, limiter, turns: createTurns({ clock }) },
     findKey: async (key_digest) => found.get(key_digest) ?? null,
-    findEndpoint: async () => smol({ ...replica, slots: slots ?? null }),
+    findEndpoint: async () => smol(...endpoint.replicas),
   });
-  return { clock, limiter, stored };
+  return { clock, limiter, endpoint };
 }
 
 /** Answers only when they are let to; resolves once so many are there. */
@@ -192,6 +193,25 @@ test('200 keys on one slot: one is at work at a time, and each gets its answer',
     ['200 true'],
   );
   assert.equal(most, 1);
+});
+
+test('who waits for a slot goes to a replica that came up meanwhile', async () => {
+  const { clock, limiter, endpoint } = await limited({ slots: 1 });
+  const { arrived, held, answer } = heldAnswers();
+  const first = send(rig);
+  await arrived(1);
+  const second = send(rig);
+  await until(() => limiter.useOf('key', 'k1').concurrency === 2);
+  const other = { ...replica, run: { ...replica.run, replica: 1 }, slots: 1 };
+  endpoint.replicas = [...endpoint.replicas, other];
+  while (held.length < 2) {
+    clock.advance(500);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  held.forEach(answer);
+  for (const { status, whole } of [await first, await second]) {
+    assert.deepEqual([status, whole], [200, true]);
+  }
 });
 
 test('who waits too long for a slot is told so, with when to come again', async () => {

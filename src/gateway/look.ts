@@ -8,7 +8,7 @@
 import { limits } from '../contract/limits.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
-import type { FoundEndpoint } from './endpoint.ts';
+import type { Endpoint, FoundEndpoint } from './endpoint.ts';
 import { type GatewayKey, isUsable } from './key.ts';
 import type { Stop, StopReason } from './stop.ts';
 
@@ -20,7 +20,13 @@ export type LookDeps = {
 };
 
 /** What an open answer rests on. */
-export type Resting = { key_digest: string; model: string; stop: Stop };
+export type Resting = {
+  key_digest: string;
+  model: string;
+  stop: Stop;
+  /** Is told the endpoint as it stands now. */
+  see(endpoint: Endpoint): void;
+};
 
 export type Look = {
   /** It is looked at until the returned function is called. */
@@ -37,8 +43,11 @@ export function createLook(deps: LookDeps): Look {
     const before = clock.monotonic() - limits.gateway_look_ms;
     const old = [...open].flatMap(([resting, since]) => (since <= before ? [resting] : []));
     for (const group of groupsOf(old)) {
-      const reason = await reasonToStop(deps, group[0]);
-      if (reason !== null) for (const { stop } of group) stop.now(reason);
+      const { reason, endpoint } = await lookAt(deps, group[0]);
+      for (const { stop, see } of group) {
+        if (reason !== null) stop.now(reason);
+        if (endpoint !== null) see(endpoint);
+      }
     }
   }
 
@@ -82,11 +91,15 @@ function groupsOf(all: readonly Resting[]): Group[] {
 
 const no_wait = AbortSignal.abort();
 
-async function reasonToStop(deps: LookDeps, resting: Resting): Promise<StopReason | null> {
+/** Why it has to stop, if it has to, and the endpoint where it answers. */
+type Looked = { reason: StopReason | null; endpoint: Endpoint | null };
+
+async function lookAt(deps: LookDeps, resting: Resting): Promise<Looked> {
+  const because = (reason: StopReason | null): Looked => ({ reason, endpoint: null });
   const key = await deps.findKey(resting.key_digest);
-  if (!isUsable(key, deps.clock.now())) return 'key_revoked';
+  if (!isUsable(key, deps.clock.now())) return because('key_revoked');
   const found = await deps.findEndpoint(key, resting.model, no_wait);
-  if (found.ok) return null;
-  if (found.code === 'endpoint_stopped') return 'endpoint_stopped';
-  return found.code === 'not_found' ? 'endpoint_gone' : null;
+  if (found.ok) return { reason: null, endpoint: found.endpoint };
+  if (found.code === 'endpoint_stopped') return because('endpoint_stopped');
+  return because(found.code === 'not_found' ? 'endpoint_gone' : null);
 }

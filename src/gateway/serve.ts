@@ -72,7 +72,7 @@ async function ask(deps: ServeDeps, asking: Asking): Promise<void> {
   if (!found.ok) {
     return refuse(exchange, refusalOfTarget(found.code, found.details, question.model));
   }
-  const { endpoint } = found;
+  let { endpoint } = found;
   report.endpoint = endpoint;
   const prompt_tokens = estimatePrompt(question.fields);
   // Embeddings and ranks have no tokens of their own.
@@ -82,8 +82,13 @@ async function ask(deps: ServeDeps, asking: Asking): Promise<void> {
   Object.assign(exchange.headers, admitted.headers);
   const { lease } = admitted;
   const unused = deps.using?.(endpoint.workload_id);
-  const unwatched = deps.look.at({ key_digest, model: question.model, stop });
-  await work(deps, asking, question, endpoint, () => {
+  const see = (newer: Endpoint) => {
+    endpoint = newer;
+  };
+  const unwatched = deps.look.at({ key_digest, model: question.model, stop, see });
+  // While a turn is waited for, replicas come and go.
+  const endpointNow = () => endpoint;
+  await work(deps, asking, question, endpointNow, () => {
     unwatched();
     unused?.();
     lease.settle(report.use);
@@ -95,7 +100,7 @@ async function work(
   deps: ServeDeps,
   { exchange, key, api }: Asking,
   question: Question,
-  endpoint: Endpoint,
+  endpointNow: () => Endpoint,
   release: () => void,
 ): Promise<void> {
   const delivery = question.stream && isStreamed(api) ? openDelivery(exchange) : null;
@@ -103,13 +108,14 @@ async function work(
   let ending: Ending;
   try {
     const turn = await deps.turns.enter({
-      workload_id: endpoint.workload_id,
+      workload_id: endpointNow().workload_id,
       key_id: key.id,
-      capacity: () => deps.balancer.capacity(endpoint.replicas),
+      capacity: () => deps.balancer.capacity(endpointNow().replicas),
       signal,
     });
     if (turn.ok) {
       const findAgain = () => deps.findEndpoint(key, question.model, signal);
+      const endpoint = endpointNow();
       const answering = { exchange, key, question, api, endpoint, delivery, findAgain };
       ending = await getAnswer(deps, answering).finally(turn.leave);
     } else ending = failedBy(turn.refusal);

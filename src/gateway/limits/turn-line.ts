@@ -35,14 +35,13 @@ export function createTurnLine({ clock, waiting, onIdle }: TurnLineOptions): Tur
   const queue = createTurnQueue<Waiter>();
   const pace = createPace();
   const work = createWork();
-  let capacity = () => 0;
   let stopLooking = () => {};
 
   /** Gives turns as long as there is room, and looks again: a replica may come up by itself. */
   function serve(): void {
-    while (queue.size() > 0 && work.size() < capacity()) {
-      const waiter = queue.next();
-      waiter?.settle(turnOf(waiter.key_id));
+    for (let first = queue.first(); first !== undefined; first = queue.first()) {
+      if (work.size() >= first.capacity()) break;
+      queue.next()?.settle(turnOf(first.key_id));
     }
     stopLooking();
     stopLooking = queue.size() === 0 ? () => {} : clock.after(limits.turn_look_ms, serve);
@@ -66,7 +65,10 @@ export function createTurnLine({ clock, waiting, onIdle }: TurnLineOptions): Tur
   function wait(asked: Enter): Promise<Turn> {
     const { waiter, turn } = openWaiter(asked, clock, (is_late) => {
       queue.remove(asked.key_id, waiter);
-      waiter.settle({ ok: false, refusal: is_late ? tooLate(retry_s()) : refusals.shuttingDown });
+      waiter.settle({
+        ok: false,
+        refusal: is_late ? tooLate(retry_s(asked)) : refusals.shuttingDown,
+      });
       serve();
     });
     queue.add(asked.key_id, waiter);
@@ -75,18 +77,16 @@ export function createTurnLine({ clock, waiting, onIdle }: TurnLineOptions): Tur
   }
 
   /** When those who wait now have probably had their turn, in whole seconds. */
-  function retry_s(): number {
+  function retry_s({ capacity }: Enter): number {
     const wait_ms = (pace.mean_ms() * queue.size()) / Math.max(1, capacity());
     return Math.min(60, Math.max(1, Math.ceil(wait_ms / 1000)));
   }
 
   return {
     enter(asked) {
-      // Of all who come the last knows best how much room there is.
-      capacity = asked.capacity;
-      if (queue.size() === 0 && work.size() < capacity()) return turnOf(asked.key_id);
+      if (queue.size() === 0 && work.size() < asked.capacity()) return turnOf(asked.key_id);
       if (queue.size() >= waiting) {
-        const refused: Turn = { ok: false, refusal: full(retry_s()) };
+        const refused: Turn = { ok: false, refusal: full(retry_s(asked)) };
         const displaced = queue.displace(asked.key_id);
         if (displaced === undefined) return refused;
         displaced.settle(refused);
@@ -97,11 +97,12 @@ export function createTurnLine({ clock, waiting, onIdle }: TurnLineOptions): Tur
   };
 }
 
-type Waiter = { key_id: string; settle(turn: Turn): void };
+/** `capacity` is its own: a guest may go to fewer replicas than their owner. */
+type Waiter = { key_id: string; capacity(): number; settle(turn: Turn): void };
 
 /** Who waits, at the latest until the deadline or until the signal: then `onGone` is called. */
 function openWaiter(
-  { key_id, signal }: Enter,
+  { key_id, capacity, signal }: Enter,
   clock: TurnClock,
   onGone: (is_late: boolean) => void,
 ): { waiter: Waiter; turn: Promise<Turn> } {
@@ -114,7 +115,7 @@ function openWaiter(
     signal.removeEventListener('abort', giveUp);
     resolve(settled);
   };
-  return { waiter: { key_id, settle }, turn };
+  return { waiter: { key_id, capacity, settle }, turn };
 }
 
 /** Who is at work. */

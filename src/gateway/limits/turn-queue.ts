@@ -9,6 +9,8 @@ export type TurnQueue<Waiter> = {
   /** How many wait, by key. */
   waiting(): Map<string, number>;
   add(key_id: string, waiter: Waiter): void;
+  /** Whose turn it is. */
+  first(): Waiter | undefined;
   /** Takes whose turn it is out. */
   next(): Waiter | undefined;
   /** Takes one out that gave up. */
@@ -47,6 +49,7 @@ export function createTurnQueue<Waiter>(): TurnQueue<Waiter> {
       else line.push(waiter);
       size += 1;
     },
+    first: () => keys.values().next().value?.[0],
     next() {
       const [first] = keys;
       if (first === undefined) return undefined;

@@ -187,6 +187,32 @@ test('a full queue makes room for a key that waits less than another', async () 
   assert.deepEqual(served, ['a.0', 'a.1', 'b.0', 'a.2']);
 });
 
+test('a guest who may go to one replica waits for it, and holds nobody up for long', async () => {
+  const clock = createFakeClock();
+  const turns = createTurns({ clock });
+  const served: string[] = [];
+  const leaves: (() => void)[] = [];
+  const enter = (key_id: string, room: number) => {
+    const { signal } = new AbortController();
+    const asked = { workload_id: 'w', key_id, capacity: () => room, signal };
+    void turns.enter(asked).then((turn) => {
+      served.push(key_id);
+      if (turn.ok) leaves.push(turn.leave);
+    });
+  };
+  for (const key_id of ['a', 'b']) enter(key_id, 3);
+  enter('guest', 1);
+  enter('c', 3);
+  await settle(1);
+  assert.deepEqual(served, ['a', 'b']);
+  leaves[0]?.();
+  await settle(1);
+  assert.deepEqual(served, ['a', 'b'], 'one is at work, where the guest may go or not');
+  leaves[1]?.();
+  await settle(1);
+  assert.deepEqual(served, ['a', 'b', 'guest', 'c']);
+});
+
 test('room that appears by itself is seen within a second', async () => {
   const { clock, room, served, enter, leave } = openTurns({ capacity: 0 });
   void enter('a.0');
