@@ -16,6 +16,8 @@ export type AtEngine = {
   ask(api: GatewayApi, fields: Fields): Promise<Got>;
   /** What the engine itself answers. */
   own(api: GatewayApi, fields: Fields): Promise<string>;
+  /** Who asks from now on, and whether several tenants prompt the endpoint. */
+  asTenant(tenant_id: string, is_apart: boolean): void;
   /** Of the record of the last request. */
   lastUse(): Promise<TokenUse | undefined>;
 };
@@ -139,6 +141,39 @@ export const refusalRules: EngineRule[] = [
     },
   ],
 ];
+
+/** Of engines that can keep tenants apart: by its speed none learns what another asked. */
+export const apartRules: EngineRule[] = [
+  [
+    'an endpoint of one tenant reuses the beginnings of its prompts',
+    async (at) => {
+      at.asTenant('t1', false);
+      const [first, second] = [await cachedOf(at, 'alone'), await cachedOf(at, 'alone')];
+      // Every prompt begins with the same marks.
+      assert.ok(first < 32 && second > 100, `${first}, then ${second}`);
+    },
+  ],
+  [
+    'where several tenants prompt it none is served faster for what another asked',
+    async (at) => {
+      at.asTenant('t1', false);
+      await cachedOf(at, 'shared');
+      at.asTenant('t1', true);
+      assert.equal(await cachedOf(at, 'shared'), 0, 'nor for what was asked before it was opened');
+      const again = await cachedOf(at, 'shared');
+      assert.equal(again > 0, at.under.apart === 'own', 'its own');
+      at.asTenant('t2', true);
+      assert.equal(await cachedOf(at, 'shared'), 0, "another's");
+    },
+  ],
+];
+
+/** How much of a long prompt the engine had from before, as it counts itself. */
+async function cachedOf(at: AtEngine, about: string): Promise<number> {
+  const messages = [{ role: 'user', content: `${about}: ${'tell me more. '.repeat(22)}` }];
+  await built(at, 'chat', { messages, max_tokens: 2 });
+  return (await at.lastUse())?.cached_tokens ?? -1;
+}
 
 /** Of engines that refuse a prompt that is too long. */
 export const limitRules: EngineRule[] = [

@@ -6,10 +6,11 @@ import { request } from 'node:http';
 import type { Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import type { GatewayApi, RequestRecord } from '../../src/gateway/request-record.ts';
-import { type Rig, replica, send, smol, startRig } from '../lib/gateway-rig.ts';
+import { type Rig, replica, send, smol, startRig, storedKey } from '../lib/gateway-rig.ts';
 import {
   type AtEngine,
   answerRules,
+  apartRules,
   type Fields,
   limitRules,
   refusalRules,
@@ -24,6 +25,11 @@ export type EngineUnderTest = {
   /** Whether it refuses a prompt that is too long. */
   has_limit: boolean;
   has_responses: boolean;
+  /**
+   * What it reuses of prompts where several tenants prompt it: nothing, or what the same tenant
+   * asked; null: it has no way of its own to keep them apart.
+   */
+  apart: 'nothing' | 'own' | null;
   start(): Promise<{ dial(): Promise<Socket>; stop(): Promise<void> }>;
 };
 
@@ -42,13 +48,17 @@ export function engineContract(
   let rig: Rig | null = null;
   let engine: Awaited<ReturnType<EngineUnderTest['start']>> | null = null;
   const records: RequestRecord[] = [];
+  let asking = { tenant_id: storedKey.tenant_id, is_apart: false };
   before(async () => {
     if (options.skip) return;
     const started = await under.start();
     engine = started;
-    const { endpoint } = smol(replica);
+    const endpoint = { ...smol(replica).endpoint, engine: under.engine };
     rig = await startRig({
-      findEndpoint: async () => ({ ok: true, endpoint: { ...endpoint, engine: under.engine } }),
+      findKey: async () => ({ ...storedKey, tenant_id: asking.tenant_id }),
+      findEndpoint: async () => ({
+        ...{ ok: true, endpoint: { ...endpoint, is_apart: asking.is_apart } },
+      }),
       dial: () => started.dial(),
       record: (record) => void records.push(record),
     });
@@ -71,6 +81,9 @@ export function engineContract(
       const connection = await there(engine).dial();
       return post(connection, paths[api], { ...fields, model: under.own_model });
     },
+    asTenant(tenant_id, is_apart) {
+      asking = { tenant_id, is_apart };
+    },
     async lastUse() {
       await there(rig).settled();
       return records.at(-1)?.use;
@@ -78,6 +91,7 @@ export function engineContract(
   };
   const rules = [
     ...[...answerRules, ...refusalRules],
+    ...(under.apart === null ? [] : apartRules),
     ...(under.has_limit ? limitRules : []),
     ...(under.has_responses ? responseRules : []),
   ];

@@ -19,6 +19,7 @@ after(() => rmSync(folder, { recursive: true }));
 engineContract(
   {
     ...{ engine: 'llama-server', own_model: 'smol', has_limit: true, has_responses: true },
+    apart: 'nothing',
     async start() {
       const model_path = join(folder, 'known.gguf');
       writeKnownAnswerModel(model_path);
@@ -31,6 +32,7 @@ engineContract(
 engineContract(
   {
     ...{ engine: 'mlx', own_model: 'default_model', has_limit: false, has_responses: false },
+    apart: null,
     start: () => startMlx(join(folder, 'mlx')),
   },
   { ...needs('mlx'), timeout },
@@ -39,6 +41,7 @@ engineContract(
 engineContract(
   {
     ...{ engine: 'vllm', own_model: 'smol', has_limit: true, has_responses: true },
+    apart: 'own',
     start: () => startVllm(join(folder, 'vllm')),
   },
   { ...needs('vllm'), timeout },

@@ -14,11 +14,13 @@ import { replica, send, smol, startRig } from '../../../test/lib/gateway-rig.ts'
 
 engineContract({
   ...{ engine: 'vllm', own_model: 'smol', has_limit: true, has_responses: true },
+  apart: 'own',
   start: startVllmStandIn,
 });
 
 engineContract({
   ...{ engine: 'mlx', own_model: 'default_model', has_limit: false, has_responses: false },
+  apart: null,
   start: startMlxStandIn,
 });
 
