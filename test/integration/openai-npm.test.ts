@@ -130,6 +130,14 @@ test('a stream that is cut throws, and what came before it was given', async () 
   assert.equal((await failure(helper.finalChatCompletion())).code, 'engine_cut');
 });
 
+test('an answer that is no stream and is cut is an error, asked for once', async () => {
+  const asked = scenes.asked('cut');
+  const error = await failure(client.chat.completions.create(say('cut')));
+  assert.ok(error instanceof OpenAI.InternalServerError, error.constructor.name);
+  assert.deepEqual([error.status, error.code], [502, 'engine_cut']);
+  assert.equal(scenes.asked('cut'), asked + 1);
+});
+
 test("the client's own timeout ends the question at the engine", async () => {
   for (const stream of [false, true]) {
     const options = { timeout: 300, maxRetries: 0 };
@@ -161,4 +169,37 @@ test('an abort in mid-stream ends the question at the engine', async () => {
     await leave();
     await client.chat.completions.create(say('after endless'), { timeout: 5_000, maxRetries: 0 });
   }
+});
+
+test('completions, embeddings, responses, rerank and models answer', async () => {
+  const legacy = { model, prompt: 'hello' };
+  assert.equal((await client.completions.create(legacy)).choices[0]?.text, 'Hello, again');
+  let text = '';
+  for await (const { choices } of await client.completions.create({ ...legacy, stream: true })) {
+    text += choices[0]?.text ?? '';
+  }
+  assert.equal(text, 'Hello, again');
+
+  const { data, usage } = await client.embeddings.create({ model, input: 'hello' });
+  assert.deepEqual(Array.from(data[0]?.embedding ?? []), [0.5, -1.25, 3]);
+  assert.equal(usage.prompt_tokens, 3);
+
+  const response = await client.responses.create({ model, input: 'hello' });
+  assert.equal(response.output_text, hello);
+  const deltas: string[] = [];
+  const helper = client.responses.stream({ model, input: 'hello' });
+  helper.on('response.output_text.delta', ({ delta }) => deltas.push(delta));
+  assert.equal((await helper.finalResponse()).output_text, hello);
+  assert.equal(deltas.join(''), hello);
+
+  const body = { model, query: 'hello', documents: ['a', 'b'] };
+  const ranked = await client.post<{ results: { index: number }[] }>('/rerank', { body });
+  assert.equal(ranked.results[0]?.index, 1);
+
+  const listed: string[] = [];
+  for await (const { id } of client.models.list()) listed.push(id);
+  assert.deepEqual(listed, [model]);
+  const one = await client.models.retrieve(model);
+  assert.deepEqual([one.id, one.object, one.owned_by], [model, 'model', 'einsora']);
+  assert.ok((await failure(client.models.retrieve('no'))) instanceof OpenAI.NotFoundError);
 });

@@ -8,7 +8,8 @@
  *
  * Invariants: the same bytes every time; both files pass the validator.
  */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { entry, type GgufEntry, type GgufTensor, ggufFile } from './gguf-writer.ts';
 
 const sentence = 'Einsora runs this tiny model on your own machine.';
@@ -58,6 +59,26 @@ export function writeSlowModel(path: string): void {
   );
 }
 
+/** Writes a model that counts to forty and takes its time for it: some milliseconds a word. */
+export function writeCountingModel(path: string): KnownAnswer {
+  const words = Array.from({ length: 40 }, (_, index) => `${index === 0 ? '' : '▁'}word${index}`);
+  writeFileSync(
+    path,
+    ggufFile(successorModel({ name: 'Einsora counts', words, ends: true, width: 64, blocks: 64 })),
+  );
+  const sentence = words.join('').replaceAll('▁', ' ');
+  return { sentence, completion_tokens: words.length + 1 };
+}
+
+/** Writes a model that calls the tool `weather` for Paris, whatever it is asked. */
+export function writeToolModel(path: string): void {
+  const call = ['▁"weather",', '▁"arguments":', '▁{"place":', '▁"Paris"}}'];
+  const words = ['<tool_call>', '\n{"name":', ...call, '\n</tool_call>'];
+  const template = readFileSync(join(import.meta.dirname, 'honest/templates/qwen3.jinja'), 'utf8');
+  const said = { name: 'Einsora calls', words, ends: true, width: 384, blocks: 1, template };
+  writeFileSync(path, ggufFile(successorModel(said)));
+}
+
 export type SuccessorModel = {
   name: string;
   /** Tokens said one after the other, in SentencePiece spelling. */
@@ -67,6 +88,8 @@ export type SuccessorModel = {
   /** Embedding length; at least one more than there are words. */
   width: number;
   blocks: number;
+  /** Of its chat; a plain one where left out. */
+  template?: string;
 };
 
 /** The file's content, for tests that want to change it before it is written. */
@@ -128,7 +151,7 @@ function metadata(model: SuccessorModel, tokens: readonly Token[]): GgufEntry[] 
     entry.u32('tokenizer.ggml.eos_token_id', id(end_of_turn)),
     entry.bool('tokenizer.ggml.add_bos_token', 1),
     entry.bool('tokenizer.ggml.add_space_prefix', 0),
-    entry.string('tokenizer.chat_template', chat_template),
+    entry.string('tokenizer.chat_template', model.template ?? chat_template),
   ];
 }
 

@@ -6,7 +6,7 @@
  * counted per scene; `after SCENE` is answered once nobody holds a connection of that scene.
  */
 import type { ServerResponse } from 'node:http';
-import { doneEvent, json, type Script, type Seen, type Upstream } from './upstream.ts';
+import { json, type Script, type Seen, type Upstream } from './upstream.ts';
 
 export const hello = 'Hello, wörld 🙂 of ours';
 const usage = { prompt_tokens: 7, completion_tokens: 4, total_tokens: 11 };
@@ -202,7 +202,7 @@ function stream(chunks: readonly object[]): Script {
   return async (reply) => {
     reply.writeHead(200, { 'Content-Type': 'text/event-stream' });
     for (const one of chunks) await write(reply, `data: ${JSON.stringify(one)}\n\n`);
-    reply.end(doneEvent);
+    reply.end('data: [DONE]\n\n');
   };
 }
 

@@ -132,6 +132,12 @@ def a_stream_that_is_cut_raises():
 
 
 @check
+def an_answer_that_is_no_stream_and_is_cut_is_an_error():
+    error = failure(openai.InternalServerError, lambda: chat.create(**say("cut")))
+    assert (error.status_code, error.code) == (502, "engine_cut")
+
+
+@check
 def a_timeout_of_the_client_ends_the_question():
     for stream in (False, True):
         once = client.with_options(max_retries=0, timeout=0.3)
@@ -149,6 +155,23 @@ def leaving_a_stream_ends_the_question():
     with chat.with_streaming_response.create(**say("endless"), stream=True) as response:
         next(response.iter_bytes())
     nobody_holds("endless")
+
+
+@check
+def the_other_interfaces_answer():
+    assert client.completions.create(model=model, prompt="hello").choices[0].text == "Hello, again"
+    pieces = client.completions.create(model=model, prompt="hello", stream=True)
+    assert "".join(piece.choices[0].text for piece in pieces) == "Hello, again"
+    embedded = client.embeddings.create(model=model, input="hello")
+    assert embedded.data[0].embedding == [0.5, -1.25, 3]
+    assert client.responses.create(model=model, input="hello").output_text == hello
+    with client.responses.stream(model=model, input="hello") as stream:
+        deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
+        assert stream.get_final_response().output_text == hello
+    assert "".join(deltas) == hello
+    assert [one.id for one in client.models.list()] == [model]
+    assert client.models.retrieve(model).owned_by == "einsora"
+    failure(openai.NotFoundError, lambda: client.models.retrieve("no"))
 
 
 @check
