@@ -25,18 +25,20 @@ const clients = new Map<string, OpenAI>();
 
 before(async () => {
   if (real.skip !== false) return;
-  program = await startProgram({ data_dir, args: ['--offer-cpu', '3'] });
+  program = await startProgram({ data_dir, args: ['--offer-cpu', '2'] });
   known = writeKnownAnswerModel(join(data_dir, 'known.gguf'));
   writeToolModel(join(data_dir, 'calls.gguf'));
   writeEmbeddingModel(join(data_dir, 'embeds.gguf'));
-  for (const name of ['known', 'calls', 'embeds']) {
-    const { code, document } = await launch(program, join(data_dir, `${name}.gguf`));
-    assert.equal(code, 0, JSON.stringify(document.error));
-    const baseURL = `${program.url}/v1`;
-    clients.set(name, new OpenAI({ baseURL, apiKey: document.key ?? '', maxRetries: 0 }));
-  }
+  for (const name of ['known', 'calls']) await serve(program, name);
 });
 after(() => cleanUp(data_dir, program));
+
+async function serve(by: Program, name: string): Promise<void> {
+  const { code, document } = await launch(by, join(data_dir, `${name}.gguf`));
+  assert.equal(code, 0, JSON.stringify(document.error));
+  const baseURL = `${by.url}/v1`;
+  clients.set(name, new OpenAI({ baseURL, apiKey: document.key ?? '', maxRetries: 0 }));
+}
 
 function clientOf(name: string): OpenAI {
   const client = clients.get(name);
@@ -145,15 +147,24 @@ test('completions and responses, streamed and not', real, async () => {
   }
   assert.equal(text, known.sentence);
   const whole = await client.responses.create({ model: 'known', input: 'Who?' });
-  const streamed = await client.responses.stream({ model: 'known', input: 'Who?' }).finalResponse();
-  for (const response of [whole, streamed]) {
-    assert.equal(response.output_text, known.sentence);
-    assert.equal(response.usage?.output_tokens, known.completion_tokens);
-    assert.equal(response.status, 'completed');
+  assert.equal(whole.output_text, known.sentence);
+  assert.equal(whole.usage?.output_tokens, known.completion_tokens);
+  assert.equal(whole.status, 'completed');
+  let said = '';
+  let last = '';
+  const events = await client.responses.create({ model: 'known', input: 'Who?', stream: true });
+  for await (const event of events) {
+    if (event.type === 'response.output_text.delta') said += event.delta;
+    last = event.type;
   }
+  assert.deepEqual([said, last], [known.sentence, 'response.completed']);
 });
 
 test('embeddings of several texts, in both forms', real, async () => {
+  assert.ok(program !== null);
+  const removed = await program.cli(['rm', 'calls']);
+  assert.equal(removed.code, 0, removed.stderr);
+  await serve(program, 'embeds');
   const { embeddings } = clientOf('embeds');
   const input = ['one', 'two'];
   const packed = await embeddings.create({ model: 'embeds', input });
