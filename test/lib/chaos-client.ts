@@ -1,6 +1,6 @@
 /**
- * A client that judges what it gets as strictly as it can: was it whole, was it told of a cut, is it
- * what was to be said?
+ * A client that judges what it gets as strictly as it can: was it whole, was it told of a cut, is
+ * it what was to be said?
  *
  * Invariants: 'answered' only where the connection ended as it should, with the reason of the end,
  * `[DONE]` where it is a stream, and exactly the expected text; whatever fits nothing is 'broken',
