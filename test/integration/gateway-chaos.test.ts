@@ -1,7 +1,7 @@
 /**
  * Four engines, one killed each second and back after two, under load: nobody loses a request
- * before its answer began, no answer that is not whole looks so, and the records say of each request
- * what its client says.
+ * before its answer began, no answer that is not whole looks so, and the records say of each
+ * request what its client says.
  *
  * EINSORA_CHAOS_S sets for how many seconds, EINSORA_CHAOS_SEED the moments and kinds.
  */
