@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { createFakeClock, settle } from '../../../test/lib/fake-clock.ts';
 import { limits } from '../../contract/limits.ts';
 import { fraction, seededRandom } from '../../lib/random.ts';
+import { createTurnLine } from './turn-line.ts';
 import { createTurns } from './turns.ts';
 
 function openTurns(options: { capacity?: number; waiting?: number } = {}) {
@@ -211,6 +212,23 @@ test('a guest who may go to one replica waits for it, and holds nobody up for lo
   leaves[1]?.();
   await settle(1);
   assert.deepEqual(served, ['a', 'b', 'guest', 'c']);
+});
+
+test('an endpoint of which nothing is at work and nothing waits is told to be idle', async () => {
+  const clock = createFakeClock();
+  let idle = 0;
+  const onIdle = () => {
+    idle += 1;
+  };
+  const line = createTurnLine({ clock, waiting: 2, onIdle });
+  const { signal } = new AbortController();
+  const one = await line.enter({ key_id: 'a', capacity: () => 1, signal });
+  const two = line.enter({ key_id: 'b', capacity: () => 1, signal });
+  if (one.ok) one.leave();
+  assert.equal(idle, 0);
+  const turn = await two;
+  if (turn.ok) turn.leave();
+  assert.equal(idle, 1);
 });
 
 test('room that appears by itself is seen within a second', async () => {
