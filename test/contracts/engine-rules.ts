@@ -132,6 +132,22 @@ export const refusalRules: EngineRule[] = [
     },
   ],
   [
+    'several choices are counted together, told once, or refused',
+    async (at) => {
+      const asked = { ...questions.chat, n: 2, temperature: 0.5, max_tokens: 3 };
+      const got = await at.ask('chat', asked);
+      if (at.under.engine === 'mlx') return assert.equal(errorOf(got).code, 'not_supported');
+      const { choices, usage } = JSON.parse(got.text) as Chunk;
+      assert.deepEqual(choices.map(textOf), ['Einsora runs this', 'Einsora runs this']);
+      assert.equal(usage?.completion_tokens, 6);
+      assertUse(await at.lastUse(), usage);
+      const stream_options = { include_usage: true };
+      const chunks = chunksOf(await at.ask('chat', { ...asked, stream: true, stream_options }));
+      const told = chunks.flatMap((chunk) => (chunk.usage ? [countsOf(chunk.usage)] : []));
+      assert.deepEqual(told, [countsOf(usage)]);
+    },
+  ],
+  [
     'what its model or the engine lacks is no failure of it',
     async (at) => {
       for (const api of ['embeddings', 'rerank'] as const) {

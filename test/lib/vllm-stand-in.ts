@@ -64,15 +64,16 @@ function usageOf(prompt_tokens: number, completion_tokens: number) {
   return { prompt_tokens, total_tokens: prompt_tokens + completion_tokens, completion_tokens };
 }
 
-/** One for each prompt. */
-function prompts(fields: Fields): number[] {
-  return Array.isArray(fields.prompt) ? fields.prompt.map((_, index) => index) : [0];
+/** `n` for each prompt. */
+function choicesOf({ prompt, n }: Fields): number[] {
+  const prompts = Array.isArray(prompt) ? prompt.length : 1;
+  return Array.from({ length: prompts * (typeof n === 'number' ? n : 1) }, (_, index) => index);
 }
 
 function whole(fields: Fields, is_chat: boolean, cached_tokens: number): Fields {
   const { words, tokens, finish_reason } = said(fields.max_tokens);
   const text = words.join('');
-  const choices = prompts(fields).map((index) => ({
+  const choices = choicesOf(fields).map((index) => ({
     ...{ index, finish_reason, stop_reason: null, token_ids: null },
     logprobs: fields.logprobs ? logprobsOf(words) : null,
     ...(is_chat ? { message: { role: 'assistant', content: text, refusal: null } } : { text }),
@@ -96,7 +97,7 @@ function streamed(fields: Fields, is_chat: boolean, cached_tokens: number): stri
     const print = is_last && !options.include_usage ? finger : {};
     return event({ ...top, choices: [choice], ...usage, ...print });
   };
-  const events = prompts(fields).flatMap((index) => {
+  const events = choicesOf(fields).flatMap((index) => {
     const role = { index, delta: { role: 'assistant', content: '' }, finish_reason: null };
     const pieces = [...words, ...(tokens > words.length ? [''] : [])];
     return [
@@ -112,7 +113,7 @@ function streamed(fields: Fields, is_chat: boolean, cached_tokens: number): stri
     ];
   });
   const usage = {
-    ...usageOf(prompt_tokens, tokens * prompts(fields).length),
+    ...usageOf(prompt_tokens, tokens * choicesOf(fields).length),
     prompt_tokens_details: { cached_tokens },
   };
   const end = options.include_usage ? [event({ ...top, choices: [], usage, ...finger })] : [];

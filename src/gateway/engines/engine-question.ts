@@ -70,7 +70,7 @@ export function askOf(engine: EngineAdapter, to_ask: ToAsk): AskRead {
   const createMeter = () =>
     createUseMeter({
       total: createUseTotal(engine.use_of, choicesOf(fields)),
-      prompt_tokens: estimatePrompt(fields),
+      estimate: () => estimatePrompt(fields),
       wanted: wantedUse(fields),
       was_injected,
     });

@@ -4,7 +4,6 @@
  * Invariants: what a client asked for is asked for; a client never gets what it did not ask for
  * (`meter.ts` takes it out again), since there are clients that break on a chunk without choices.
  */
-
 import { type Fields, isFields } from '../whole/fields.ts';
 import type { StreamedApi } from '../whole/whole.ts';
 

@@ -8,7 +8,7 @@
  * more than a few comparisons.
  */
 import type { TokenUse } from '../request-record.ts';
-import { type Fields, isFields } from '../whole/fields.ts';
+import type { Fields } from '../whole/fields.ts';
 import type { WantedUse } from './ask-for-use.ts';
 import { readUsage } from './reported.ts';
 import type { UseTotal } from './total.ts';
@@ -30,15 +30,10 @@ export type UseMeter = {
 export type MeterOptions = {
   total: UseTotal;
   /** Of the question, for an answer whose engine told nothing. */
-  prompt_tokens: number;
+  estimate(): number;
   wanted: WantedUse;
   /** The engine was asked to tell because we want to know; left out, all goes through. */
   was_injected: boolean;
-};
-
-export const no_use: TokenUse = {
-  ...{ prompt_tokens: 0, completion_tokens: 0, cached_tokens: 0 },
-  is_estimated: false,
 };
 
 export function createUseMeter(options: MeterOptions): UseMeter {
@@ -46,12 +41,21 @@ export function createUseMeter(options: MeterOptions): UseMeter {
   let pieces = 0;
 
   function toldOf(chunk: Fields): Fields | null {
-    if (!was_injected || !('usage' in chunk)) return chunk;
+    if (!('usage' in chunk)) return chunk;
     const is_end = Array.isArray(chunk.choices) && chunk.choices.length === 0;
-    if (is_end) return wanted.at_end ? chunk : null;
+    if (is_end && wanted.at_end) return endOf(chunk);
+    if (!was_injected) return chunk;
+    if (is_end) return null;
     if (wanted.continuous) return chunk;
     const { usage: _, ...rest } = chunk;
     return rest;
+  }
+
+  /** One for the answer, also of an engine that tells of each choice by itself. */
+  function endOf(chunk: Fields): Fields | null {
+    if (total.left() > 0) return null;
+    const usage = total.total();
+    return usage === null || usage === chunk.usage ? chunk : { ...chunk, usage };
   }
 
   return {
@@ -68,18 +72,11 @@ export function createUseMeter(options: MeterOptions): UseMeter {
       const told = usage === null ? null : readUsage(usage);
       if (told !== null && (has_ended || total.isFinal())) return { ...told, is_estimated: false };
       return {
-        prompt_tokens: told?.prompt_tokens ?? options.prompt_tokens,
+        prompt_tokens: told?.prompt_tokens ?? options.estimate(),
         completion_tokens: Math.max(told?.completion_tokens ?? 0, pieces),
         cached_tokens: told?.cached_tokens ?? 0,
         is_estimated: true,
       };
     },
   };
-}
-
-/** What an answer used that came in one piece: embeddings, rerank, or built by its engine. */
-export function useOfAnswer(answer: unknown, prompt_tokens: number): TokenUse {
-  const usage = isFields(answer) && isFields(answer.usage) ? readUsage(answer.usage) : null;
-  if (usage !== null) return { ...usage, is_estimated: false };
-  return { ...no_use, prompt_tokens, is_estimated: true };
 }

@@ -50,12 +50,6 @@ export function readUsage(usage: Fields): ReportedUse | null {
   };
 }
 
-/** What a chunk or a whole answer says; null where it says nothing. */
-export function readUse(answer: unknown): ReportedUse | null {
-  const usage = isFields(answer) ? usageOf(answer) : null;
-  return usage === null ? null : readUsage(usage);
-}
-
 function countOf(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : undefined;
 }

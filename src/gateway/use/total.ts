@@ -17,6 +17,8 @@ export type UseTotal = {
   total(): Fields | null;
   /** The engine told what the answer used in all. */
   isFinal(): boolean;
+  /** Of the usages that it tells beside no choice, those that are still to come. */
+  left(): number;
 };
 
 /** `choices`: how many answer one prompt (`n`). */
@@ -40,6 +42,7 @@ export function createUseTotal(of: UseOf, choices: number): UseTotal {
       return summed(told, Math.max(1, choices));
     },
     isFinal: () => of === 'answer' && ends.length > 0,
+    left: () => (of === 'answer' ? 1 : choices) - ends.length,
   };
 }
 

@@ -7,8 +7,8 @@ import fc from 'fast-check';
 import type { Fields } from '../whole/fields.ts';
 import { askForUse, wantedUse } from './ask-for-use.ts';
 import { estimatePrompt, mostTokens } from './estimate.ts';
-import { createUseMeter, type MeterOptions, useOfAnswer } from './meter.ts';
-import { readUse } from './reported.ts';
+import { createUseMeter, type MeterOptions } from './meter.ts';
+import { type ReportedUse, readUsage, usageOf } from './reported.ts';
 import { createUseTotal } from './total.ts';
 
 const plain = (value: unknown) => JSON.parse(JSON.stringify(value));
@@ -21,6 +21,11 @@ const usage = (prompt_tokens: number, completion_tokens: number, cached_tokens =
 });
 
 // -- Read -----------------------------------------------------------------------------------------
+
+function readUse(answer: Fields): ReportedUse | null {
+  const told = usageOf(answer);
+  return told === null ? null : readUsage(told);
+}
 
 test('use is read in every shape in which engines tell it', () => {
   const shapes: [Fields, unknown][] = [
@@ -61,8 +66,8 @@ test('what is no count is none', () => {
     'more than all is not cached',
   );
   fc.assert(
-    fc.property(fc.anything(), (anything) => {
-      const read = readUse(anything);
+    fc.property(fc.object(), (anything) => {
+      const read = readUse(anything) ?? readUse({ usage: anything });
       if (read === null) return;
       for (const count of Object.values(read)) assert.ok(Number.isSafeInteger(count) && count >= 0);
     }),
@@ -166,7 +171,7 @@ test('what a client wants counts for streams alone', () => {
 const meter = (changes: Partial<MeterOptions> = {}) =>
   createUseMeter({
     total: createUseTotal('answer', 1),
-    prompt_tokens: 11,
+    estimate: () => 11,
     wanted: { at_end: false, continuous: false },
     was_injected: true,
     ...changes,
@@ -189,6 +194,16 @@ test('who asked gets what it asked for', () => {
   const each = meter({ wanted: { at_end: true, continuous: true } });
   const chunk = { ...piece, usage: usage(5, 1) };
   assert.equal(each.see(chunk), chunk);
+});
+
+test('who asked gets one usage, also where the engine tells one of each choice', () => {
+  const total = createUseTotal('choice', 2);
+  const mine = meter({ total, was_injected: false, wanted: { at_end: true, continuous: false } });
+  assert.equal(mine.see({ choices: [], usage: usage(5, 3) }), null);
+  assert.equal(mine.see(piece), piece, 'the other choice goes on');
+  assert.deepEqual(mine.see({ choices: [], usage: usage(5, 4) }), {
+    ...{ choices: [], usage: usage(5, 7) },
+  });
 });
 
 test('what an engine tells by itself goes through as it is', () => {
@@ -226,10 +241,12 @@ test('an end without a word of use is estimated', () => {
 });
 
 test('embeddings tell it in their answer, or it is estimated', () => {
-  const told = { data: [], usage: { prompt_tokens: 3, total_tokens: 3 } };
-  assert.deepEqual(useOfAnswer(told, 9), { ...used(3, 0), is_estimated: false });
-  assert.deepEqual(useOfAnswer({ data: [] }, 9), { ...used(9, 0), is_estimated: true });
-  assert.deepEqual(useOfAnswer(null, 9), { ...used(9, 0), is_estimated: true });
+  const told = meter({ was_injected: false });
+  told.see({ data: [], usage: { prompt_tokens: 3, total_tokens: 3 } });
+  assert.deepEqual(told.use(true), { ...used(3, 0), is_estimated: false });
+  const silent = meter({ was_injected: false });
+  silent.see({ data: [] });
+  assert.deepEqual(silent.use(true), { ...used(11, 0), is_estimated: true });
 });
 
 // -- Estimated ------------------------------------------------------------------------------------
