@@ -16,6 +16,7 @@ import type { Endpoint, FoundEndpoint, Replica } from './endpoint.ts';
 import { askOf } from './engines/engine-question.ts';
 import { engineNamed } from './engines/engines.ts';
 import { blamesClient } from './engines/refusal.ts';
+import type { FillEvent } from './engines/response-events.ts';
 import { refusals } from './errors.ts';
 import { type Exchange, refuse, sendWhole } from './exchange.ts';
 import type { GatewayKey } from './key.ts';
@@ -25,6 +26,7 @@ import type { GatewayApi } from './request-record.ts';
 import { createStreamSink, type Listener } from './stream-sink.ts';
 import { served_names, servedBy } from './target.ts';
 import type { UseMeter } from './use/meter.ts';
+import type { Fields } from './whole/fields.ts';
 import { createWhole, isStreamed } from './whole/whole.ts';
 import { createDocumentSink, createWholeSink } from './whole-sink.ts';
 
@@ -105,7 +107,7 @@ async function attempt(
     had_content = true;
     report.first_token_at = clock.monotonic();
   };
-  const listener = listenerOf(meter, outing, onContent);
+  const listener = listenerOf(meter, asked.value.createFill(), outing, onContent);
   const { ending, is_unreachable } = await tryReplica({
     ...{ stop, deadlines, response, clock },
     connections: connections.of(replica.run, replica.machine_id),
@@ -117,9 +119,15 @@ async function attempt(
 }
 
 /** The run gets on with each event that says something; a comment says nothing. */
-function listenerOf(meter: UseMeter, outing: Outing, onContent: () => void): Listener {
+function listenerOf(
+  meter: UseMeter,
+  fill: FillEvent | null,
+  outing: Outing,
+  onContent: () => void,
+): Listener {
   let had_content = false;
   return {
+    reads_all: fill !== null,
     piece() {
       outing.progress();
       meter.piece();
@@ -129,12 +137,18 @@ function listenerOf(meter: UseMeter, outing: Outing, onContent: () => void): Lis
       if (has_content) meter.piece();
       if (has_content && !had_content) onContent();
       had_content ||= has_content;
-      const told = meter.see(chunk);
+      const told = meter.see(fill === null ? chunk : fill(chunk));
       if (told === chunk) return 'as it is';
-      return told === null ? null : Buffer.from(`data: ${JSON.stringify(told)}\n\n`);
+      return told === null ? null : eventOf(told);
     },
     usage: meter.usage,
   };
+}
+
+/** Events of the responses API say of which kind they are twice. */
+function eventOf(chunk: Fields): Buffer {
+  const event = typeof chunk.type === 'string' ? `event: ${chunk.type}\n` : '';
+  return Buffer.from(`${event}data: ${JSON.stringify(chunk)}\n\n`);
 }
 
 const untried = { is_unreachable: false, had_content: false };

@@ -13,6 +13,7 @@ import {
   json,
   type Script,
 } from '../../test/lib/upstream.ts';
+import { createResponseFill } from './engines/response-events.ts';
 
 const good = events(chatEvent('hi'), doneEvent);
 const plain = { body: { model: 'smol', messages: [] } };
@@ -244,7 +245,12 @@ test('a stream of responses commits at its first delta and ends with its last ev
   const path = '/v1/responses';
   await withEngines([events(created, failed), events(created, delta, completed)], async (rig) => {
     const got = await send(rig, { path, body });
-    assert.deepEqual([got.text, got.whole], [created + delta + completed, true]);
+    const fill = createResponseFill();
+    const wanted = [created, delta, completed].map((one) => {
+      const told = JSON.parse(one.slice(one.indexOf('{')));
+      return event(told.type, fill(told));
+    });
+    assert.deepEqual([got.text, got.whole], [wanted.join(''), true]);
     const whole = await send(rig, { path, body: { ...body, stream: false } });
     assert.deepEqual(JSON.parse(whole.text), response);
     await rig.settled();

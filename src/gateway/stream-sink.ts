@@ -17,6 +17,8 @@ import type { StreamedApi } from './whole/whole.ts';
 
 /** Who listens to what an answer says. */
 export type Listener = {
+  /** Each frame is read, for it may have to be changed. */
+  reads_all: boolean;
   /** A frame with content that was not read. */
   piece(): void;
   /** A frame that was. What goes to the client in its place; null: nothing. */
@@ -33,7 +35,7 @@ export function createStreamSink(api: StreamedApi, delivery: Delivery, listener:
 
   function onFrame(bytes: Buffer, from: number, to: number): void {
     if (ending !== null) return;
-    if (delivery.isCommitted() && !mayMatter(bytes, from, to)) {
+    if (!listener.reads_all && delivery.isCommitted() && !mayMatter(bytes, from, to)) {
       listener.piece();
       passage.pass(bytes, from, to);
       return;
@@ -47,7 +49,9 @@ export function createStreamSink(api: StreamedApi, delivery: Delivery, listener:
         ending = failedBy(meaning.refusal);
         return;
       case 'done':
-        ending = is_finished ? wholeWith(bytes, from, to) : failedBy(refusals.engineUnfinished);
+        ending = is_finished
+          ? { is: 'whole', last: bytes.subarray(from, to) }
+          : failedBy(refusals.engineUnfinished);
         return;
       case 'finish':
         is_finished = true;
@@ -62,8 +66,10 @@ export function createStreamSink(api: StreamedApi, delivery: Delivery, listener:
     const has_content = meaning.is === 'content' || meaning.is === 'finish';
     const instead = chunk === null ? 'as it is' : listener.said(chunk, has_content);
     // The last event of a response is its end as well.
-    if (is_finished && api === 'responses') ending = wholeWith(bytes, from, to);
-    else if (instead === 'as it is') passage.pass(bytes, from, to);
+    if (is_finished && api === 'responses') {
+      const last = instead instanceof Buffer ? instead : bytes.subarray(from, to);
+      ending = { is: 'whole', last };
+    } else if (instead === 'as it is') passage.pass(bytes, from, to);
     else if (instead !== null) passage.pass(instead, 0, instead.length);
   }
 
@@ -77,10 +83,6 @@ export function createStreamSink(api: StreamedApi, delivery: Delivery, listener:
     },
     ended: () => ending ?? failedBy(refusals.engineCut),
   };
-}
-
-function wholeWith(bytes: Buffer, from: number, to: number): Ending {
-  return { is: 'whole', last: bytes.subarray(from, to) };
 }
 
 /** Frames on their way to the client: held until there is content, neighbours in one write. */

@@ -150,14 +150,29 @@ test('completions and responses, streamed and not', real, async () => {
   assert.equal(whole.output_text, known.sentence);
   assert.equal(whole.usage?.output_tokens, known.completion_tokens);
   assert.equal(whole.status, 'completed');
+  const helper = client.responses.stream({ model: 'known', input: 'Who?' });
   let said = '';
-  let last = '';
-  const events = await client.responses.create({ model: 'known', input: 'Who?', stream: true });
-  for await (const event of events) {
-    if (event.type === 'response.output_text.delta') said += event.delta;
-    last = event.type;
+  helper.on('response.output_text.delta', ({ delta }) => {
+    said += delta;
+  });
+  const streamed = await helper.finalResponse();
+  assert.deepEqual([said, streamed.output_text], [known.sentence, known.sentence]);
+  assert.equal(streamed.usage?.output_tokens, known.completion_tokens);
+});
+
+test('a response calls a tool, streamed and not', real, async () => {
+  const parameters = { type: 'object', properties: { place: { type: 'string' } } };
+  const tools = [{ type: 'function' as const, name: 'weather', parameters, strict: false }];
+  const asked = { model: 'calls', input: 'How is it in Paris?', tools };
+  const { responses } = clientOf('calls');
+  const whole = await responses.create(asked);
+  const streamed = await responses.stream(asked).finalResponse();
+  for (const { output } of [whole, streamed]) {
+    const [call, ...more] = output;
+    assert.ok(call?.type === 'function_call' && more.length === 0);
+    assert.equal(call.name, 'weather');
+    assert.deepEqual(JSON.parse(call.arguments), { place: 'Paris' });
   }
-  assert.deepEqual([said, last], [known.sentence, 'response.completed']);
 });
 
 test('embeddings of several texts, in both forms', real, async () => {

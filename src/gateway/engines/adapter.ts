@@ -21,6 +21,8 @@ export type EngineAdapter = {
   use_on_demand: UseOnDemand;
   /** Fields whose answer it gives in one piece only. */
   unstreamed_fields: readonly string[];
+  /** Its events of the responses API lack what clients need, and it can be known. */
+  lacks_places: boolean;
   /** What it cannot do, or would not survive; null where it takes the question. */
   problemWith(fields: Fields): { param: string; problem: string } | null;
   /**

@@ -14,6 +14,7 @@ import { createUseTotal } from '../use/total.ts';
 import type { Fields } from '../whole/fields.ts';
 import { isStreamed } from '../whole/whole.ts';
 import type { EngineAdapter } from './adapter.ts';
+import { createResponseFill, type FillEvent } from './response-events.ts';
 
 /**
  * Fields by which a client could reach into an engine: another client's slot, the adapters and
@@ -39,6 +40,8 @@ export type EngineAsk = {
   is_stream: boolean;
   /** Counts one attempt. */
   createMeter(): UseMeter;
+  /** Completes the events of one attempt; null: they are whole. */
+  createFill(): FillEvent | null;
 };
 
 export type ToAsk = {
@@ -74,7 +77,9 @@ export function askOf(engine: EngineAdapter, to_ask: ToAsk): AskRead {
       wanted: wantedUse(fields),
       was_injected,
     });
-  return { ok: true, value: { path, body, is_stream, createMeter } };
+  const createFill = () =>
+    api === 'responses' && engine.lacks_places ? createResponseFill() : null;
+  return { ok: true, value: { path, body, is_stream, createMeter, createFill } };
 }
 
 /** Whoever asks for a stream gets what the engine makes of that. */

@@ -21,6 +21,7 @@ export const llamaServer: EngineAdapter = {
   use_of: 'choice',
   use_on_demand: { is_told_anyway: true, continuous: false },
   unstreamed_fields: [],
+  lacks_places: true,
   problemWith: () => null,
   apart: () => ({ cache_prompt: false }),
 };

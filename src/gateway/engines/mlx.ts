@@ -18,6 +18,7 @@ export const mlx: EngineAdapter = {
   use_of: 'answer',
   use_on_demand: { is_told_anyway: false, continuous: false },
   unstreamed_fields: ['logprobs', 'top_logprobs'],
+  lacks_places: false,
   problemWith({ prompt, n }: Fields) {
     if (prompt !== undefined && typeof prompt !== 'string') {
       return { param: 'prompt', problem: 'takes one prompt, as a text' };

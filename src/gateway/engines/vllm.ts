@@ -20,6 +20,7 @@ export const vllm: EngineAdapter = {
   use_of: 'answer',
   use_on_demand: { is_told_anyway: false, continuous: true },
   unstreamed_fields: ['use_beam_search', 'prompt_logprobs'],
+  lacks_places: false,
   problemWith: () => null,
   apart: (cache_salt) => ({ cache_salt }),
 };
