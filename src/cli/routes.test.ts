@@ -13,9 +13,12 @@ import {
   type Rig,
 } from '../../test/lib/rig.ts';
 import { type RigServer, serveRig } from '../../test/lib/rig-server.ts';
+import { targetsOf } from '../../test/lib/rig-targets.ts';
 import { runCli } from '../../test/lib/run-cli.ts';
 import type { ModelRoutePage } from '../contract/model-routes.ts';
+import { no_request_limits } from '../core/request-limits.ts';
 import type { Balancer } from '../gateway/balance/balancer.ts';
+import type { GatewayKey } from '../gateway/key.ts';
 
 let rig: Rig;
 let served: RigServer;
@@ -104,4 +107,37 @@ test("nobody is shown another tenant's", async () => {
   const { token } = await addUser(rig.store, rig.random, who);
   const { status, body } = await ask(rig, 'GET', '/v1/routes', { token });
   assert.deepEqual([status, body.items], [200, []]);
+});
+
+test('an endpoint answers to its aliases, and a launch does not take one of them', async () => {
+  const { workload_id } = await answering('chat');
+  const none = await run('endpoint', 'alias', 'chat');
+  assert.match(none.stderr, /chat has no other name/);
+  const added = await run('endpoint', 'alias', 'chat', 'gpt-4o', 'Local/Small');
+  assert.match(added.stderr, /chat is also called Local\/Small, gpt-4o\./);
+  assert.match((await run('routes')).stdout, /^chat = Local\/Small = gpt-4o +0 +ready/m);
+  const targets = targetsOf(rig);
+  const key: GatewayKey = {
+    ...{ id: 'k', tenant_id: rig.ids.tenant_id, user_id: 'u', workload_ids: [workload_id] },
+    ...{ expires_at: null, revoked_at: null },
+    ...{ limits: no_request_limits, user_limits: no_request_limits },
+  };
+  const led = async (one: GatewayKey, model: string) => {
+    const found = await targets.findEndpoint(one, model, new AbortController().signal);
+    return found.ok ? found.endpoint.name : found.code;
+  };
+  for (const one of [key, { ...key, workload_ids: null }]) {
+    assert.equal(await led(one, 'gpt-4o'), 'chat');
+    const models = (await targets.listModels(one)).map(({ id }) => id);
+    assert.deepEqual(models.toSorted(), ['Local/Small', 'chat', 'gpt-4o']);
+  }
+  assert.equal(await led({ ...key, workload_ids: ['another'] }, 'gpt-4o'), 'not_found');
+  assert.equal(await led({ ...key, tenant_id: 'away' }, 'gpt-4o'), 'not_found');
+  const taken = await run('launch', 'endpoint', 'smollm2-135m', '--name', 'gpt-4o', '--detach');
+  assert.equal(taken.code === 0, false);
+  assert.match(taken.stderr, /gpt-4o/);
+  await run('endpoint', 'alias', 'chat', '--remove', 'gpt-4o');
+  assert.equal(await led(key, 'gpt-4o'), 'not_found');
+  const odd = await run('endpoint', 'alias', 'chat', 'a b');
+  assert.equal(odd.code === 0, false);
 });

@@ -43,7 +43,9 @@ async function readAll(context: Context): Promise<ModelRoute[]> {
   return items;
 }
 
-function linesOf({ model, state, routes: replicas }: ModelRoute, now: number): string[][] {
+function linesOf(route: ModelRoute, now: number): string[][] {
+  const { state, aliases, routes: replicas } = route;
+  const model = [route.model, ...aliases].join(' = ');
   if (replicas.length === 0) return [[model, '', state, '', '', '', '', '', '']];
   return replicas.map((one) => [
     ...[model, String(one.replica), stateOf(one, state), one.machine_name ?? ''],

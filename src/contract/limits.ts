@@ -168,6 +168,8 @@ export const limits = {
   wakes_per_minute: 10,
   run_attempts: 3,
   replicas: 16,
+  aliases: 16,
+  alias_chars: 128,
   /** Of the runs that requests go to: failures in a row that open a breaker, and for how long. */
   breaker_failures: 3,
   breaker_open_ms: 5000,

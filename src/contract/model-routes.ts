@@ -2,6 +2,7 @@
  * Where the names of models lead, on the wire.
  */
 import { z } from '@hono/zod-openapi';
+import { limits } from './limits.ts';
 
 const replicaRouteSchema = z.object({
   replica: z.number(),
@@ -32,6 +33,8 @@ const replicaRouteSchema = z.object({
 export const modelRouteSchema = z
   .object({
     model: z.string(),
+    /** Further names of it. */
+    aliases: z.array(z.string()),
     workload_id: z.string(),
     state: z.string(),
     /** How its engine is spoken to. */
@@ -49,3 +52,18 @@ export const modelRoutePageSchema = z
   .object({ items: z.array(modelRouteSchema), next_cursor: z.string().nullable() })
   .openapi('ModelRoutePage');
 export type ModelRoutePage = z.infer<typeof modelRoutePageSchema>;
+
+const alias = z
+  .string()
+  .max(limits.alias_chars)
+  .regex(/^[A-Za-z0-9](?:[A-Za-z0-9._:/-]*[A-Za-z0-9])?$/, 'use letters, digits, and ._:/- inside');
+const aliasList = z.array(alias).max(limits.aliases);
+
+export const aliasChangeSchema = z
+  .strictObject({ add: aliasList.optional(), remove: aliasList.optional() })
+  .openapi('AliasChange');
+
+export const aliasesSchema = z
+  .object({ model: z.string(), aliases: z.array(z.string()) })
+  .openapi('Aliases');
+export type Aliases = z.infer<typeof aliasesSchema>;

@@ -10,7 +10,9 @@ import { sentenceOf } from '../core/reasons.ts';
 import type { Endpoint, FoundEndpoint } from '../gateway/endpoint.ts';
 import type { GatewayKey } from '../gateway/key.ts';
 import type { Clock } from '../lib/clock.ts';
+import { listAliases } from '../store/aliases.ts';
 import { findOpenEndpoint } from '../store/endpoint-guests.ts';
+import { findAlias } from '../store/endpoint-names.ts';
 import {
   findTarget,
   findTargets,
@@ -124,7 +126,7 @@ export function createTargets(deps: TargetDeps): Targets {
     async listModels({ tenant_id, workload_ids }) {
       if (workload_ids === null) {
         const rows = await store.read(listAnswering, { tenant_id, limit: listed_models });
-        return rows.map(({ name, created_at }) => ({ id: name, created_at }));
+        return withAliases(store, rows);
       }
       const lists = await Promise.all(workload_ids.map((id) => modelOf(store, tenant_id, id)));
       return lists.flat();
@@ -140,26 +142,46 @@ async function modelOf(
 ): Promise<{ id: string; created_at: number }[]> {
   const row = await store.read(findTarget, { workload_id });
   if (row === undefined) return [];
-  const { name, created_at, owner_tenant_id } = row;
-  if (owner_tenant_id === tenant_id) return [{ id: name, created_at }];
+  const { owner_tenant_id } = row;
+  if (owner_tenant_id === tenant_id) return withAliases(store, [row]);
   const open = await store.read(findOpenEndpoint, { tenant_id, workload_id });
   if (open === undefined) return [];
   const rows = await openRows(store, tenant_id, workload_id, open.model);
   return rows.length === 0 ? [] : [{ id: open.model, created_at: open.created_at }];
 }
 
+/** By each of their names. */
+async function withAliases(
+  store: EinsoraStore,
+  rows: readonly TargetRow[],
+): Promise<{ id: string; created_at: number }[]> {
+  const workload_ids = rows.map(({ workload_id }) => workload_id);
+  const aliases = await store.read(listAliases, { workload_ids });
+  return rows.flatMap(({ workload_id, name, created_at }) => {
+    const own = aliases.filter((one) => one.workload_id === workload_id);
+    return [name, ...own.map((one) => one.name)].map((id) => ({ id, created_at }));
+  });
+}
+
 /**
- * Where a key leads under that name. To an endpoint of another tenant only as long as it is open to
- * the key's, and only on machines that are shared with it.
+ * Where a key leads under that name, or that alias. To an endpoint of another tenant only as long
+ * as it is open to the key's, and only on machines that are shared with it.
  */
 async function rowsFor(store: EinsoraStore, key: GatewayKey, model: string): Promise<TargetRow[]> {
   const { tenant_id, workload_ids } = key;
-  if (workload_ids === null) return store.read(findTargetsNamed, { tenant_id, name: model });
-  for (const workload_id of workload_ids) {
+  if (workload_ids === null) {
+    const rows = await store.read(findTargetsNamed, { tenant_id, name: model });
+    if (rows.length > 0) return rows;
+  }
+  for (const workload_id of workload_ids ?? []) {
     const rows = await openRows(store, tenant_id, workload_id, model);
     if (rows.length > 0) return rows;
   }
-  return [];
+  const alias = await store.read(findAlias, { tenant_id, name: model });
+  if (alias === undefined) return [];
+  const { workload_id } = alias;
+  const may = workload_ids === null || workload_ids.includes(workload_id);
+  return may ? store.read(findTargets, { workload_id }) : [];
 }
 
 /** One for each replica that answers, one without a run where none does; none: another's. */

@@ -16,6 +16,7 @@ export type WorkloadRecord = { workload: WorkloadRow; sections: Record<string, S
 
 /** By section: its table, and its order. */
 export const exportTables = {
+  aliases: { table: 'endpoint_aliases', order: 'name' },
   events: { table: 'workload_events', order: 'number' },
   guests: { table: 'endpoint_guests', order: 'created_at, tenant_id' },
   holds: { table: 'holds', order: 'replica, run_epoch, device' },

@@ -15,6 +15,7 @@ import {
 import { recordNotes } from './activity-notes.ts';
 import { eraseActivity, sealActivity } from './activity-seal.ts';
 import { fenceMachine, greetMachine } from './agents.ts';
+import { changeAliases } from './aliases.ts';
 import { dropCatalogEntry, setCatalogEntry } from './catalog.ts';
 import { shareEndpoint } from './endpoint-guests.ts';
 import { recordExec, recordFileChange } from './exec.ts';
@@ -78,6 +79,7 @@ export const transactions = {
   advanceReclaim,
   applyModelFiles,
   applyReport,
+  changeAliases,
   closeRequestJournal,
   closeSession,
   createInvitation,

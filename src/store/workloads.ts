@@ -10,6 +10,7 @@ import { fallbackText } from '../core/fallback.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import type { WorkloadSpec } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
+import { dropAliasesOf, findAlias } from './endpoint-names.ts';
 import { insertFirstEvent, lockWorkload, moveWorkload, type WorkloadRow } from './events.ts';
 import { type IdempotencyKey, type Idempotent, once } from './idempotency.ts';
 import { revokeKeysOf } from './key-endpoints.ts';
@@ -96,7 +97,7 @@ async function isTaken(sql: Sql, tenant_id: string, name: string): Promise<boole
     "select id from workloads where tenant_id = $1 and name = $2 and state <> 'deleted'",
     [tenant_id, name],
   );
-  return found !== undefined;
+  return found !== undefined || (await findAlias(sql, { tenant_id, name })) !== undefined;
 }
 
 /**
@@ -185,6 +186,7 @@ export function deleteWorkload(sql: Sql, args: ChangeArgs): Promise<Idempotent<C
     const moved = await moveWorkload(sql, row, { event: 'delete', set, ...why }, args);
     if (moved === null) return null;
     await revokeKeysOf(sql, { workload_id: row.id, now: args.now });
+    await dropAliasesOf(sql, row.id);
     const left = await wantRuns(sql, row.id, 'remove');
     return left > 0 ? moved : moveWorkload(sql, moved, { event: 'removed', ...why }, args);
   });

@@ -93,7 +93,13 @@ function writesProofs(text: string): boolean {
 
 const tables = [
   ...['endpoint_keys', 'run_keys', 'workloads', 'runs', 'machines', 'users', 'tenants'],
-  ...['endpoint_guests', 'machine_guests', 'endpoint_key_models', 'request_limits'],
+  ...[
+    'endpoint_guests',
+    'machine_guests',
+    'endpoint_key_models',
+    'request_limits',
+    'endpoint_aliases',
+  ],
 ];
 const writes_targets = new RegExp(
   `\\b(?:insert into|update|delete from)\\s+(?:${tables.join('|')})\\b`,

@@ -130,6 +130,7 @@ export const workloadCases: Partial<Record<RouteName, Case>> = {
   }),
   showEndpointSharing: workload(),
   shareEndpoint: workload({ body: {} }),
+  changeAliases: workload({ body: { remove: ['none'] } }),
   listOpenModels: plain(),
   createModelKey: within(async (world, owner) => {
     const id = await launched(world, owner);

@@ -28,6 +28,18 @@ export function addEndpoint(program: Command, go: Go): void {
       ),
     );
   group
+    .command('alias')
+    .description('give an endpoint further names for clients, or take some away')
+    .argument('<workload>', 'name or id of your endpoint')
+    .argument('[alias...]', 'names to add')
+    .option('--remove <alias>', 'one to take away; may be repeated', collect)
+    .option('--json', json_text)
+    .action(
+      go(async (context, name: string, add: string[], options) =>
+        (await import('../aliases.ts')).changeAliases(context, name, add, options),
+      ),
+    );
+  group
     .command('share')
     .description('open it to tenants that its machine is shared with; alone: say to whom it is')
     .argument('<workload>', 'name or id of your endpoint')

@@ -1,9 +1,9 @@
 /**
- * Where the names of models lead.
+ * Where the names of models lead, and further names.
  */
 import { defineRoute } from '../auth.ts';
-import { modelRoutePageSchema } from '../model-routes.ts';
-import { failures, json, may, pageQuery } from '../route-parts.ts';
+import { aliasChangeSchema, aliasesSchema, modelRoutePageSchema } from '../model-routes.ts';
+import { body, failures, json, may, pageQuery, workloadParams } from '../route-parts.ts';
 
 export const modelRouteRoutes = {
   listModelRoutes: defineRoute(may('viewer', 'workloads'), {
@@ -14,5 +14,11 @@ export const modelRouteRoutes = {
       200: json("The tenant's models by name, and who answers for each", modelRoutePageSchema),
       ...failures,
     },
+  }),
+  changeAliases: defineRoute(may('member', 'workloads'), {
+    method: 'put',
+    path: '/v1/workloads/{workload}/aliases',
+    request: { ...body(aliasChangeSchema), params: workloadParams },
+    responses: { 200: json('Its further names now', aliasesSchema), ...failures },
   }),
 } as const;

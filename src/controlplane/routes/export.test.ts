@@ -81,6 +81,8 @@ async function live(rig: Rig): Promise<string> {
        revision) values ($1, 0, 'placed', 0, 0, '{}', 1, 1)`,
     `insert into endpoint_guests (workload_id, tenant_id, created_at)
      select id, tenant_id, 1 from workloads where id = $1`,
+    `insert into endpoint_aliases (tenant_id, name, workload_id, created_at)
+     select tenant_id, 'also', id, 1 from workloads where id = $1`,
     `insert into endpoint_key_models (key_id, workload_id)
      select id, workload_id from endpoint_keys where workload_id = $1`,
   ]) {

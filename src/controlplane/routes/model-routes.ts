@@ -1,15 +1,21 @@
 /**
  * Where the names of a tenant's models lead, and how each replica stands with the gateway.
  */
+
+import { EinsoraError } from '../../contract/errors.ts';
 import { limits } from '../../contract/limits.ts';
 import type { ModelRoute, ReplicaRoute } from '../../contract/model-routes.ts';
 import { routes } from '../../contract/routes.ts';
 import { fallbackHeader, readTaken } from '../../core/fallback.ts';
 import { refusals } from '../../gateway/errors.ts';
+import { listAliases } from '../../store/aliases.ts';
 import { listRoutes, type RouteRow } from '../../store/routes.ts';
+import { actionOf } from '../action.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import { engineOf, slotsOf } from '../endpoints.ts';
+
+type Alias = { workload_id: string; name: string };
 
 export function modelRouteRoutes(app: Api, deps: ApiDeps): void {
   app.openapi(routes.listModelRoutes, async (c) => {
@@ -17,20 +23,44 @@ export function modelRouteRoutes(app: Api, deps: ApiDeps): void {
     const { tenant_id } = c.get('principal');
     const rows = await deps.store.read(listRoutes, { tenant_id, after, limit });
     const groups = [...Map.groupBy(rows, (row) => row.workload_id).values()];
-    const items = groups.flatMap((group) => routeOf(deps, group));
+    const workload_ids = groups.flatMap(([first]) => first?.workload_id ?? []);
+    const aliases = await deps.store.read(listAliases, { workload_ids });
+    const items = groups.flatMap((group) => routeOf(deps, group, aliases));
     const last = groups.length < limit ? null : (items.at(-1)?.model ?? null);
     return c.json({ items, next_cursor: last }, 200);
   });
+
+  app.openapi(routes.changeAliases, async (c) => {
+    const { add = [], remove = [] } = c.req.valid('json');
+    const { workload } = c.req.valid('param');
+    const { tenant_id } = c.get('principal');
+    const action = actionOf(deps, c);
+    const args = { tenant_id, workload, add, remove, now: action.now, action };
+    const done = await deps.store.transact('changeAliases', args);
+    if (done.ok) return c.json({ model: done.row.name, aliases: done.aliases }, 200);
+    if (done.code === 'alias_taken') throw new EinsoraError(done.code, { alias: done.alias });
+    if (done.code === 'aliases_full') {
+      throw new EinsoraError(done.code, { limit: limits.aliases, name: workload });
+    }
+    throw new EinsoraError('not_found', { what: `endpoint ${workload}` });
+  });
 }
 
-function routeOf(deps: ApiDeps, rows: readonly RouteRow[]): ModelRoute[] {
+function routeOf(
+  deps: ApiDeps,
+  rows: readonly RouteRow[],
+  aliases: readonly Alias[],
+): ModelRoute[] {
   const [first] = rows;
   if (first === undefined) return [];
   const { name: model, workload_id, state, replicas } = first;
   const shown = rows.flatMap((row) => replicaRoute(deps, row) ?? []);
   const replicas_ready = shown.filter((one) => one.state === 'ready').length;
+  const own = aliases.filter((one) => one.workload_id === workload_id).map(({ name }) => name);
   const engine = engineOf(first);
-  return [{ model, workload_id, state, engine, replicas, replicas_ready, routes: shown }];
+  return [
+    { model, aliases: own, workload_id, state, engine, replicas, replicas_ready, routes: shown },
+  ];
 }
 
 function replicaRoute({ balancer, presence }: ApiDeps, row: RouteRow): ReplicaRoute | null {

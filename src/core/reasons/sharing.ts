@@ -1,5 +1,5 @@
 /**
- * Codes of endpoints that are open to others: a part of the one table in ../reasons.ts.
+ * Codes of endpoints, their names and to whom they are open: a part of the table in ../reasons.ts.
  */
 import type { Reason } from '../reasons.ts';
 
@@ -13,5 +13,15 @@ export const sharingReasons = {
     status: 409,
     sentence: 'An endpoint can be open to at most {limit} tenants by name.',
     fix: 'bin/einsora endpoint share <name> --community',
+  },
+  alias_taken: {
+    status: 409,
+    sentence: 'Your tenant has something that is called {alias} already.',
+    fix: 'bin/einsora routes',
+  },
+  aliases_full: {
+    status: 409,
+    sentence: 'An endpoint can have at most {limit} aliases.',
+    fix: 'bin/einsora endpoint alias {name} --remove ALIAS',
   },
 } as const satisfies Record<string, Reason>;

@@ -1,5 +1,5 @@
 /**
- * Which of an endpoint's replicas a request goes to.
+ * Which of an endpoint's replicas a request goes to (ADR-0067).
  *
  * Invariants: of those that work and have a slot free, the one with the fewest requests, equal ones
  * by chance; none gets more than its slots while another has one free; a request that begins like

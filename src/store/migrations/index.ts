@@ -16,6 +16,7 @@ import { runKeys } from './0011-run-keys.ts';
 import { law } from './0012-law.ts';
 import { keyLimits } from './0013-key-limits.ts';
 import { requests } from './0014-requests.ts';
+import { aliases } from './0015-aliases.ts';
 
 export const migrations: readonly Migration[] = [
   solo,
@@ -32,4 +33,5 @@ export const migrations: readonly Migration[] = [
   law,
   keyLimits,
   requests,
+  aliases,
 ];
