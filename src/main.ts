@@ -12,6 +12,7 @@ import { addCatalogEntries } from './cli/commands/catalog-entries.ts';
 import { addCompletion } from './cli/commands/completion.ts';
 import { addEndpoint } from './cli/commands/endpoint.ts';
 import { addFallback } from './cli/commands/fallback.ts';
+import { addGateway } from './cli/commands/gateway.ts';
 import { type Go, json_text, timeout_text } from './cli/commands/go.ts';
 import { addGuard } from './cli/commands/guard.ts';
 import { addInside } from './cli/commands/inside.ts';
@@ -109,6 +110,7 @@ export function createProgram(io: Pick<Io, 'stdout' | 'stderr'>, go: Go): Comman
   addLogin(program, go);
   program.commandsGroup('Limits, records, secrets:');
   addUsage(program, go);
+  addGateway(program, go);
   addAudit(program, go);
   addSecrets(program, go);
   program.commandsGroup('Shell:');

@@ -6,6 +6,7 @@ import { createReadStream, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { RequestReport } from '../contract/activity.ts';
+import type { GatewayRequest } from '../contract/request-usage.ts';
 import { isId } from '../core/ids.ts';
 import { actorText, printActivity } from './audit.ts';
 import { CliError, usageError } from './cli-error.ts';
@@ -37,10 +38,12 @@ export async function request(
     return exitCode('ok');
   }
   const outcome = outcomeOf(lines);
+  const has_actions = report.actions.length > 0 || report.gateway !== null;
   for (const line of pairLines([
     ['request', id],
     ['answered', outcome],
-    ['did', report.actions.length === 0 ? 'nothing that is in the activity log' : null],
+    ['did', has_actions ? null : 'nothing that is in the activity log'],
+    ...(report.gateway === null ? [] : gatewayPairs(report.gateway)),
   ])) {
     printData(context, line);
   }
@@ -58,6 +61,24 @@ export async function request(
   for (const line of lines) printData(context, `  ${logText(line)}`);
   if (lines.length === 0) say(context, 'Its lines in the log of the control plane are not here.');
   return exitCode('ok');
+}
+
+/** What was recorded of a question to a model. */
+function gatewayPairs(one: GatewayRequest): [string, string | null][] {
+  const key = one.last_four === null ? 'the key of a run' : `the key …${one.last_four}`;
+  const { prompt_tokens, cached_tokens, completion_tokens } = one;
+  const cached = cached_tokens > 0 ? ` (${cached_tokens} of them cached)` : '';
+  const about = one.is_estimated ? ', estimated' : '';
+  const by = [one.machine_name, one.placed_class].filter((name) => name !== null).join(', ');
+  const tries = one.attempts > 1 ? `, the last of ${one.attempts} that were asked` : '';
+  const first = one.first_token_ms === null ? '' : `, first content after ${one.first_token_ms} ms`;
+  return [
+    ['asked', `${one.model || '(no model)'} by ${key}, ${one.api}`],
+    ['engine', by === '' ? null : `${by}${tries}`],
+    ['ended', `${one.outcome}${one.code === null ? '' : ` (${one.code})`}`],
+    ['tokens', `${prompt_tokens} in${cached}, ${completion_tokens} out${about}`],
+    ['took', `${one.duration_ms} ms${first}`],
+  ];
 }
 
 /** Reads and refusals that were counted have no row of their own: then the log alone knows. */

@@ -1,18 +1,20 @@
 /**
- * `einsora usage`: who used how much for how long. Never a price.
+ * `einsora usage`: who used how much for how long, and who asked which model how often. Never a
+ * price.
  */
 import type { UsagePage } from '../contract/usage.ts';
 import { withQuery } from './audit.ts';
-import { openClient } from './client.ts';
+import { type Client, openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
 import { momentOf, momentText } from './moment.ts';
 import { printJson, printTable, say } from './output.ts';
+import { printRequests, type RequestReport, readRequestReport } from './request-usage.ts';
 
 export type UsageOptions = {
   from?: string;
   to?: string;
-  by?: UsagePage['group_by'];
+  by?: UsagePage['group_by'] | 'key' | 'model' | 'guest';
   tenant?: string;
   json?: boolean;
 };
@@ -26,26 +28,48 @@ const page_limit = 100;
 const hour_ms = 3600_000;
 
 export async function usage(context: Context, options: UsageOptions): Promise<number> {
-  const report = await readReport(context, options);
-  if (options.json) printJson(context, report);
-  else if (report.items.length === 0) {
-    sayWhose(context, report);
-    say(context, 'Nothing was used.');
-  } else {
-    sayWhose(context, report);
-    printReport(context, report);
+  const { by = 'user' } = options;
+  const client = openClient(context);
+  const asked = windowOf(context, options);
+  if (by === 'key' || by === 'model' || by === 'guest') {
+    const requests = await readRequestReport(client, { ...asked, group_by: by });
+    if (options.json) printJson(context, requests);
+    else showRequests(context, requests, 'Nothing was asked of an endpoint.');
+    return exitCode('ok');
   }
+  const report = await readReport(client, asked, by);
+  const of_requests = by === 'user' || by === 'day' ? by : null;
+  const requests =
+    of_requests === null
+      ? null
+      : await readRequestReport(client, { ...asked, group_by: of_requests });
+  if (options.json) {
+    printJson(context, { ...report, ...(requests === null ? {} : { requests }) });
+    return exitCode('ok');
+  }
+  sayWhose(context, report);
+  if (report.items.length === 0) say(context, 'Nothing was used.');
+  else printReport(context, report);
+  if (requests !== null && requests.items.length > 0) showRequests(context, requests, '');
   return exitCode('ok');
 }
 
-async function readReport(context: Context, options: UsageOptions): Promise<Report> {
-  const client = openClient(context);
+function windowOf(context: Context, { from, to, tenant }: UsageOptions) {
   const now = context.io.clock.now();
   const moment = (text?: string) => (text === undefined ? undefined : momentOf(text, now));
-  const { tenant, by = 'user' } = options;
-  const asked = { from: moment(options.from), to: moment(options.to), group_by: by, tenant };
+  return { from: moment(from), to: moment(to), tenant };
+}
+
+async function readReport(
+  client: Client,
+  asked: ReturnType<typeof windowOf>,
+  by: UsagePage['group_by'],
+): Promise<Report> {
   const read = (more: object) =>
-    client.call<UsagePage>('GET', withQuery('/v1/usage', { ...asked, limit: page_rows, ...more }));
+    client.call<UsagePage>(
+      'GET',
+      withQuery('/v1/usage', { ...asked, group_by: by, limit: page_rows, ...more }),
+    );
   const { next_cursor, ...report } = await read({});
   let cursor = next_cursor;
   for (let page = 1; page < page_limit && cursor !== null; page += 1) {
@@ -55,6 +79,15 @@ async function readReport(context: Context, options: UsageOptions): Promise<Repo
     cursor = next.next_cursor;
   }
   return { ...report, items: inOrder(report.items, by) };
+}
+
+/** Days are whole ones: what is kept are sums of days. */
+function showRequests(context: Context, report: RequestReport, nothing: string): void {
+  const day = (ms: number) => momentText(ms).slice(0, 10);
+  const { tenant, from, to, items } = report;
+  say(context, `Requests of ${tenant} to endpoints, ${day(from)} to ${day(to - 1)} (UTC):`);
+  if (items.length === 0) say(context, nothing);
+  else printRequests(context, report);
 }
 
 /** Days as they came; of all else what was used most comes first. */

@@ -10,11 +10,15 @@ const tenant_text = "another tenant's, for operators (id or slug)";
 export function addUsage(program: Command, go: Go): void {
   program
     .command('usage')
-    .description('who used how much for how long')
+    .description(
+      'who used how much for how long; by key, model or guest: what was asked of endpoints',
+    )
     .option('--from <moment>', 'from this moment on: 2027-01-31, 2027-01-31T12:00, or 7d ago')
     .option('--to <moment>', 'up to this moment')
     .addOption(
-      new Option('--by <what>', 'one line for each').choices(['user', 'workload', 'class', 'day']),
+      new Option('--by <what>', 'one line for each').choices([
+        ...['user', 'workload', 'class', 'day', 'key', 'model', 'guest'],
+      ]),
     )
     .option('--tenant <tenant>', tenant_text)
     .option('--json', json_text)
