@@ -3,9 +3,11 @@
  */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
-import { ask, createRig, gib, inventoryOf, type Rig } from '../../test/lib/rig.ts';
+import { requestRecord } from '../../test/lib/request-records.ts';
+import { ask, createRig, gib, inventoryOf, type Rig, select } from '../../test/lib/rig.ts';
 import { type RigServer, serveRig } from '../../test/lib/rig-server.ts';
 import { runCli } from '../../test/lib/run-cli.ts';
+import { rowOfRecord } from '../gateway/records/rows.ts';
 
 let rig: Rig;
 let served: RigServer;
@@ -71,6 +73,72 @@ test('usage is a table in hours, the most first, with a total and no price', asy
   );
   const json = JSON.parse((await run('usage', '--by', 'class', '--json')).stdout);
   assert.deepEqual([json.total.metered_ms, json.items[0].key], [21 * 3600_000, 'cpu-2c-4g']);
+});
+
+/** Requests by a key of the endpoint `chat`, as if they had been asked yesterday. */
+async function asked(): Promise<string> {
+  const body = { kind: 'endpoint', model: 'smollm2-135m', gpu_class: 'cpu-1c-2g', name: 'chat' };
+  const { body: made } = await ask(rig, 'POST', '/v1/workloads', { body });
+  const { body: key } = await ask(rig, 'POST', '/v1/workloads/chat/keys', { body: {} });
+  const base = { key_id: String(key.id), tenant_id: rig.ids.tenant_id, user_id: rig.ids.user_id };
+  const ids = ['a', 'b', 'c'].map((last) => last.padStart(26, '0'));
+  const records = ids.map((request_id, index) =>
+    requestRecord({
+      ...{ ...base, request_id, workload_id: String(made.id), model: 'chat' },
+      ...{ at: rig.clock.now() - 24 * 3600_000, attempts: index + 1 },
+      ...(index === 2 ? { outcome: 'cut', code: 'engine_cut', first_token_ms: 2500 } : {}),
+    }),
+  );
+  const rows = records.map(rowOfRecord);
+  await rig.store.transact('recordRequests', { rows, lost: 0, now: rig.clock.now() });
+  return ids[2] ?? '';
+}
+
+test('requests are a table by model and key, and beside the hours of users', async () => {
+  await asked();
+  const { code, stdout, stderr } = await run('usage', '--by', 'model');
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /^Requests of local to endpoints, \d{4}-\d\d-\d\d to .* \(UTC\):\n$/);
+  const [headings = '', row = '', total = ''] = stdout.split('\n');
+  assert.match(headings, /^MODEL +REQUESTS +ANSWERED +REFUSED +CUT +LEFT +TOKENS IN +OUT /);
+  assert.match(row, /^chat +3 +2 +0 +1 +0 +21 +15 +0% +\d+ ms +\d+ ms$/);
+  assert.match(total, /^total +3 /);
+  assert.match((await run('usage', '--by', 'key')).stdout, /^….{4} \(chat\) +3 /m);
+  const users = await run('usage');
+  assert.match(users.stdout, /^USER +REQUESTS.*^total +3 /ms);
+  const json = JSON.parse((await run('usage', '--by', 'day', '--json')).stdout);
+  assert.deepEqual([json.total.held_ms, json.requests.total.requests], [0, 3]);
+  const none = await run('usage', '--by', 'guest');
+  assert.match(none.stderr, /Nothing was asked of an endpoint\.\n$/);
+});
+
+test('request says what was asked of a model, and how it ended', async () => {
+  const id = await asked();
+  const { code, stdout, stderr } = await run('request', id);
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /^asked +chat by the key ….{4}, chat$/m);
+  assert.match(stdout, /^engine +cpu-1, the last of 3 that were asked$/m);
+  assert.match(stdout, /^ended +cut \(engine_cut\)$/m);
+  assert.match(stdout, /^tokens +7 in \(2 of them cached\), 5 out$/m);
+  assert.match(stdout, /^took +90 ms, first content after 2500 ms$/m);
+  assert.doesNotMatch(stdout, /nothing that is in the activity log/);
+});
+
+test('gateway top prints once where it may not stay, and says what was lost', async () => {
+  const idle = await run('gateway', 'top');
+  assert.deepEqual([idle.code, idle.stdout], [0, '']);
+  assert.match(idle.stderr, /Nothing was asked in the last minute\./);
+  await asked();
+  const requests = await rig.startRequests();
+  await rig.clock.advance(5000);
+  const key = (await select<{ id: string }>(rig.store, 'select id from endpoint_keys'))[0]?.id;
+  requests.record(requestRecord({ key_id: key ?? '', model: 'chat' }));
+  const { stdout, stderr } = await run('gateway', 'top', '--once');
+  assert.match(stdout, /^MODEL +REQ\/S +TOKENS\/S .*\nchat +0\.2 +1 +- +- +- +\d+ ms +\d+ ms$/m);
+  assert.match(stdout, /^….{4} \(chat\) +0\.2 /m);
+  assert.match(stderr, /Requests of local, rates of the last 5 s/);
+  const json = JSON.parse((await run('gateway', 'top', '--json')).stdout);
+  assert.deepEqual([json.models[0].name, json.journal.lost], ['chat', 0]);
 });
 
 test('where nothing was used it says so, and a moment that is none is a usage error', async () => {
