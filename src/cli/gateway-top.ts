@@ -1,6 +1,6 @@
 /**
- * `einsora gateway top`: what the gateway does now, by model and by key; on a terminal it stays, and
- * follows; elsewhere it prints once.
+ * `einsora gateway top`: what the gateway does now, by model and by key; on a terminal it stays,
+ * and follows; elsewhere it prints once.
  */
 import type { GatewayTop, GatewayTopRow } from '../contract/gateway-top.ts';
 import { withQuery } from './audit.ts';
