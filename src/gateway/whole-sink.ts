@@ -20,7 +20,6 @@ export function createWholeSink(
 ): Sink {
   const frames = createFrames(limits.gateway_frame_bytes, onFrame);
   let bytes_taken = 0;
-  let is_finished = false;
   let ending: Ending | null = null;
 
   function onFrame(bytes: Buffer, from: number, to: number): void {
@@ -31,13 +30,11 @@ export function createWholeSink(
     if (chunk === null) return;
     whole.see(chunk);
     listener.said(chunk, meaning.is === 'content' || meaning.is === 'finish');
-    if (meaning.is !== 'finish') return;
-    is_finished = true;
-    if (api === 'responses') ending = end();
+    if (meaning.is === 'finish' && api === 'responses') ending = end();
   }
 
   function end(): Ending {
-    if (!is_finished || !whole.isWhole()) return failedBy(refusals.engineUnfinished);
+    if (!whole.isWhole()) return failedBy(refusals.engineUnfinished);
     return { is: 'whole', last: Buffer.from(JSON.stringify(whole.result(listener.usage()))) };
   }
 
