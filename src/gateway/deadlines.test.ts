@@ -75,7 +75,7 @@ test('moving a deadline makes no timer', () => {
   assert.equal(made, 1);
 });
 
-test('a stop has one reason, and each hears of it once', () => {
+test('a stop has one reason, and each hears of it once', async () => {
   const stop = createStop();
   const heard: string[] = [];
   stop.on(() => heard.push('first'));
@@ -84,6 +84,9 @@ test('a stop has one reason, and each hears of it once', () => {
   stop.now('client_left');
   stop.now('too_long');
   stop.on(() => heard.push('late'));
+  stop.on(() => heard.push('late and undone'))();
+  assert.deepEqual(heard, ['first']);
+  await null;
   assert.deepEqual(heard, ['first', 'late']);
   assert.deepEqual([stop.reason(), signal.reason], ['client_left', 'client_left']);
   assert.equal(stop.signal(), signal);

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { all_seams, countSeams } from '../../test/lib/counted-seams.ts';
 import {
   open,
   readAll,
@@ -17,7 +18,6 @@ import { type ReplicaRig, startReplicaRig } from '../../test/lib/replica-rig.ts'
 import { chatEvent, doneEvent, events, json, type Script } from '../../test/lib/upstream.ts';
 import { limits } from '../contract/limits.ts';
 import type { GatewayOptions } from './gateway.ts';
-import type { TokenUse } from './request-record.ts';
 
 const good = events(chatEvent('hi'), doneEvent);
 const begins: Script = (reply) => {
@@ -25,41 +25,6 @@ const begins: Script = (reply) => {
   reply.write(chatEvent('so'));
 };
 const plain = { body: { model: 'smol', messages: [{ role: 'user', content: 'x'.repeat(40) }] } };
-
-/** Leases and turns, counted. */
-function counting(): Pick<GatewayOptions, 'limiter' | 'turns'> & {
-  order: string[];
-  used: TokenUse[];
-} {
-  const order: string[] = [];
-  const used: TokenUse[] = [];
-  return {
-    order,
-    used,
-    limiter: {
-      admit: () => ({
-        ok: true,
-        headers: { 'x-ratelimit-limit-requests': '7' },
-        lease: {
-          settle(use) {
-            order.push('settle');
-            used.push(use);
-          },
-          end: () => void order.push('end'),
-        },
-      }),
-    },
-    turns: {
-      enter: async () => {
-        order.push('enter');
-        return { ok: true, leave: () => void order.push('leave') };
-      },
-      standing: () => [],
-    },
-  };
-}
-
-const all = ['enter', 'leave', 'settle', 'end'];
 
 test('each ending leaves one record, and gives back the turn and the lease, once', async () => {
   const cut: Script = async (reply) => {
@@ -85,7 +50,7 @@ test('each ending leaves one record, and gives back the turn and the lease, once
     [(reply) => void reply.destroy(), {}, 'refused', 502, 'engine_cut'],
   ];
   for (const [script, sent, outcome, status, code] of cases) {
-    const { limiter, turns, ...seams } = counting();
+    const { limiter, turns, ...seams } = countSeams();
     const rig = await startReplicaRig([script], { limiter, turns });
     const got = await send(rig, sent);
     if (got.status === 200) assert.equal(got.headers['x-ratelimit-limit-requests'], '7');
@@ -95,7 +60,7 @@ test('each ending leaves one record, and gives back the turn and the lease, once
       [more.length, record?.outcome, record?.status, record?.code],
       [0, outcome, status, code],
     );
-    assert.deepEqual(seams.order, all, outcome);
+    assert.deepEqual(seams.order, all_seams, outcome);
     assert.deepEqual(seams.used, [record?.use]);
     if (script === counted) {
       assert.deepEqual(record?.use, {
@@ -125,12 +90,12 @@ test('what is refused before any engine is recorded, what has no key is not', as
 });
 
 test('the turn and the lease are free before the client can see the end', async () => {
-  const { limiter, turns, ...seams } = counting();
+  const { limiter, turns, ...seams } = countSeams();
   const rig = await startReplicaRig([good], { limiter, turns });
   const answer = await open(rig);
   answer.on('end', () => seams.order.push('seen'));
   await readAll(answer);
-  assert.deepEqual(seams.order, [...all, 'seen']);
+  assert.deepEqual(seams.order, [...all_seams, 'seen']);
   await rig.close();
 });
 
@@ -222,62 +187,4 @@ test('a look that fails is left to the next one', async () => {
   answer.destroy();
   await gone;
   await rig.close();
-});
-
-test('a client that leaves is gone in each phase, and nothing is held for it', async () => {
-  for (const phase of ['found', 'turn', 'asked', 'answering'] as const) {
-    const { limiter, turns, ...seams } = counting();
-    let reached = () => {};
-    const here = new Promise<void>((resolve) => {
-      reached = resolve;
-    });
-    const hang = (signal: AbortSignal) =>
-      new Promise<void>((resolve) => {
-        signal.addEventListener('abort', () => resolve(), { once: true });
-        reached();
-      });
-    const rig = await startReplicaRig(
-      [(reply, seen) => (phase === 'answering' ? begins(reply, seen) : undefined)],
-      {
-        ...{ limiter, turns },
-        ...(phase === 'found'
-          ? {
-              findEndpoint: async (_key, _model, signal) => {
-                await hang(signal);
-                return { ok: false as const, code: 'endpoint_waking' as const, details: {} };
-              },
-            }
-          : {}),
-        ...(phase === 'turn'
-          ? {
-              turns: {
-                enter: async ({ signal }) => {
-                  await hang(signal);
-                  return { ok: false as const, refusal: { status: 503, message: '', code: 'x' } };
-                },
-                standing: () => [],
-              },
-            }
-          : {}),
-      },
-    );
-    const asked = rig.engines[0]?.next();
-    const client = open(rig);
-    if (phase === 'found' || phase === 'turn') await here;
-    else await asked;
-    if (phase === 'answering') {
-      const answer = await client;
-      await new Promise((resolve) => answer.once('readable', resolve));
-    }
-    client.leave();
-    await rig.settled();
-    const [record] = rig.records;
-    assert.deepEqual([rig.records.length, record?.outcome], [1, 'client_left'], phase);
-    assert.equal(record?.status, phase === 'answering' ? 200 : null);
-    if (phase === 'asked' || phase === 'answering') await (await asked)?.gone;
-    else assert.deepEqual(rig.asked(), [0]);
-    const held = { found: [], turn: ['settle', 'end'], asked: all, answering: all }[phase];
-    assert.deepEqual(seams.order, held, phase);
-    await rig.close();
-  }
 });

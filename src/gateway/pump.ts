@@ -39,6 +39,10 @@ export function pump(answer: HttpAnswer, sink: Sink, options: PumpOptions): Prom
   let is_flowing = false;
   let is_waiting = false;
   let is_settled = false;
+  if (stop.reason() !== null) {
+    answer.destroy();
+    return Promise.resolve({ is: 'stopped' });
+  }
   return new Promise((resolve) => {
     const onSilence = () => settle(failedBy(refusals.engineSilent));
     const undo = stop.on(() => settle({ is: 'stopped' }));

@@ -40,6 +40,7 @@ function readBody(
 ): Promise<Read<Buffer>> {
   const limit = limits.gateway_body_bytes;
   if (Number(request.headers['content-length'] ?? 0) > limit) return Promise.resolve(tooLarge());
+  if (stop.reason() !== null) return Promise.resolve(invalid('the body broke off'));
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let bytes = 0;

@@ -25,7 +25,7 @@ export type Stop = {
   /** Null until then. */
   reason(): StopReason | null;
   now(reason: StopReason): void;
-  /** Calls `told` then, at once where it is so already. Returns the undoing. */
+  /** Calls `told` then, or soon where it is so already. Returns the undoing. */
   on(told: () => void): () => void;
   signal(): AbortSignal;
 };
@@ -39,14 +39,15 @@ export function createStop(): Stop {
     now(reason) {
       if (why !== null) return;
       why = reason;
-      for (const told of [...listeners]) told();
-      listeners.clear();
+      for (const told of [...listeners]) if (listeners.delete(told)) told();
       controller?.abort(reason);
     },
     on(told) {
-      if (why !== null) told();
-      else listeners.add(told);
-      return () => void listeners.delete(told);
+      listeners.add(told);
+      const undo = () => void listeners.delete(told);
+      // Whoever asks late has what this returns before it hears.
+      if (why !== null) queueMicrotask(() => listeners.delete(told) && told());
+      return undo;
     },
     signal() {
       if (controller === null) {

@@ -51,6 +51,8 @@ export type Rig = {
   gateway: Gateway;
   clock: ManualClock;
   logged: (LogFields & { message: string })[];
+  /** Resolves when the next response has gone out or its client is seen to be gone. */
+  left(): Promise<void>;
   /** Resolves when the gateway is through with as many requests as were begun. */
   settled(): Promise<void>;
   close(): Promise<void>;
@@ -72,9 +74,13 @@ export async function startRig(changes: Partial<GatewayOptions> = {}): Promise<R
     ...changes,
   });
   const work = new Set<Promise<void>>();
+  const waiting: (() => void)[] = [];
   let count = 0;
   const server = createServer((request, response) => {
     count += 1;
+    response.once('close', () => {
+      for (const heard of waiting.splice(0)) heard();
+    });
     const one = gateway.handle(request, response, { request_id: `r${count}` });
     work.add(one);
   });
@@ -86,6 +92,7 @@ export async function startRig(changes: Partial<GatewayOptions> = {}): Promise<R
     gateway,
     clock,
     logged,
+    left: () => new Promise((resolve) => void waiting.push(resolve)),
     settled: async () => {
       await Promise.all(work);
     },
