@@ -9,7 +9,7 @@ import type { LedgerRow } from '../../src/store/ledger.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { migrations } from '../../src/store/migrations/index.ts';
 import { openFileConnection, openMemoryConnection } from '../../src/store/sqlite.ts';
-import { cleanUp, startProgram, temporaryFolder } from '../lib/program.ts';
+import { cleanUp, startProgram, temporaryFolder, until } from '../lib/program.ts';
 
 const columns = `id, tenant_id, creator_id, name, kind, spec, state, intent, park_cause, details,
   revision, run_epoch, event_number, event_at, attempts, not_before, created_at, state_since`;
@@ -73,7 +73,9 @@ test('an upgrade is said, with where the store is as it was before', async () =>
   const program = await startProgram({ data_dir, until_ready: false });
   try {
     const copy = join(data_dir, 'einsora.db.before-2');
-    assert.ok(program.said().includes(`upgraded  the store; as it was before: ${copy}`));
+    // It serves before all that it has to say is printed.
+    const line = `upgraded  the store; as it was before: ${copy}`;
+    await until(() => program.said().includes(line), 10_000, program.said);
     assert.ok(existsSync(copy));
   } finally {
     await cleanUp(data_dir, program);
