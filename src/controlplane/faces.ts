@@ -51,7 +51,7 @@ export function openFaces(deps: FaceDeps): Faces {
   const limiter = createLimiter(clock);
   const turns = createTurns({ clock });
   const balancer = createBalancer(random, clock);
-  deps.requests.watch(turns);
+  deps.requests.watch(turns, balancer);
   const gateway = createGateway({
     ...createTargets({ store, asOf: deps.asOf, waker, presence: deps.presence, clock }),
     ...{ balancer, limiter, turns, record: deps.requests.record },

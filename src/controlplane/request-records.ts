@@ -5,6 +5,7 @@
  * Invariants: one record counts once in each; recording never waits for the store.
  */
 import { limits } from '../contract/limits.ts';
+import type { WatchedBalancer } from '../gateway/balance/balancer.ts';
 import type { Standing, Turns } from '../gateway/limiter.ts';
 import { createGatewayMetrics } from '../gateway/records/gateway-metrics.ts';
 import { createLiveTally, type LiveSums, noSums } from '../gateway/records/live-tally.ts';
@@ -30,8 +31,8 @@ export type JournalNow = { waiting: number; oldest_ms: number; lost: number; unc
 
 export type RequestRecords = {
   record(record: RequestRecord): void;
-  /** From here on who works and waits is shown, too. */
-  watch(turns: Pick<Turns, 'standing'>): void;
+  /** From here on who works and waits is shown, too, and which replicas are left alone. */
+  watch(turns: Pick<Turns, 'standing'>, balancer: Pick<WatchedBalancer, 'breakers'>): void;
   now(): RequestsNow[];
   window_ms(): number;
   journal(): JournalNow;
@@ -57,8 +58,9 @@ export async function openRequestRecords(deps: {
       tally.add(record);
       count(record);
     },
-    watch(turns) {
+    watch(turns, balancer) {
       standing = () => turns.standing();
+      readBreakers(metrics, balancer);
     },
     now: () => [
       ...tally.rows().map(({ key_id, workload_id, model, ...sums }) => ({
@@ -104,6 +106,13 @@ function readQueue(metrics: Metrics, standing: () => Standing[]): void {
   metrics.read('gauge', 'einsora_gateway_requests_at_work', at_work, () => sum('at_work'));
   const waiting = 'Requests that wait for their turn.';
   metrics.read('gauge', 'einsora_gateway_requests_waiting', waiting, () => sum('waiting'));
+}
+
+function readBreakers(metrics: Metrics, balancer: Pick<WatchedBalancer, 'breakers'>): void {
+  const help = 'Replicas that were asked of late, by the state of their breakers.';
+  metrics.read('gauge', 'einsora_gateway_replicas', help, () =>
+    Object.entries(balancer.breakers()).map(([breaker, value]) => ({ labels: { breaker }, value })),
+  );
 }
 
 function readProcess(metrics: Metrics, loopDelay: () => LoopDelay): void {

@@ -183,12 +183,11 @@ inWorld('top has the last minute and who works and waits now, of own keys alone'
   for (let one = 0; one < 20; one += 1) requests.record(requestRecord(base));
   requests.record(requestRecord({ ...base, key_id: ids.ada_key, outcome: 'cut' }));
   requests.record(requestRecord({ ...base, key_id: ids.eve_key, model: 'local/chat' }));
-  requests.watch({
-    standing: () => [
-      { workload_id: ids.chat, key_id: ids.ada_key, at_work: 1, waiting: 2 },
-      { workload_id: ids.chat, key_id: ids.eve_key, at_work: 5, waiting: 5 },
-    ],
-  });
+  const standing = () => [
+    { workload_id: ids.chat, key_id: ids.ada_key, at_work: 1, waiting: 2 },
+    { workload_id: ids.chat, key_id: ids.eve_key, at_work: 5, waiting: 5 },
+  ];
+  requests.watch({ standing }, { breakers: () => ({ closed: 2, half_open: 0, open: 1 }) });
   const top = async (token?: string) => {
     const { body } = await ask(rig, 'GET', '/v1/gateway/top', token === undefined ? {} : { token });
     return gatewayTopSchema.parse(body);
@@ -218,6 +217,16 @@ inWorld('top has the last minute and who works and waits now, of own keys alone'
   const families = parseExposition(text);
   assert.equal(families.get('einsora_gateway_requests_waiting')?.samples[0]?.value, 7);
   assert.equal(families.get('einsora_gateway_journal_waiting')?.samples[0]?.value, 22);
+  assert.deepEqual(
+    families
+      .get('einsora_gateway_replicas')
+      ?.samples.map(({ labels, value }) => [...[labels.breaker, value]]),
+    [
+      ['closed', 2],
+      ['half_open', 0],
+      ['open', 1],
+    ],
+  );
   assert.ok(families.has('einsora_event_loop_delay_seconds'));
   for (const id of Object.values(ids)) assert.equal(text.includes(id), false);
 });

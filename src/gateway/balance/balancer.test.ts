@@ -214,3 +214,12 @@ test('a minute is counted as it passes', () => {
   assert.equal(perMinute(pace, 119_999), 10);
   assert.equal(perMinute(pace, 600_000), 0);
 });
+
+test('how many are left alone, and how many are tried again, is told', async () => {
+  const { balancer, of, fail, clock } = given([null, null, null]);
+  for (const replica of [0, 1]) balancer.begin(of(replica)).ended('answered');
+  fail(2, 'unreachable', 1);
+  assert.deepEqual(balancer.breakers(), { closed: 2, half_open: 0, open: 1 });
+  await clock.advance(60_000);
+  assert.deepEqual(balancer.breakers(), { closed: 2, half_open: 1, open: 0 });
+});

@@ -83,7 +83,10 @@ type Clocks = Pick<Clock, 'now' | 'monotonic'>;
 type Rank = 'free' | 'full' | 'suspect' | 'open';
 const ranks: readonly Rank[] = ['free', 'full', 'suspect', 'open'];
 
-export function createBalancer(random: Random, clock: Clocks): Balancer {
+/** A balancer that tells how many runs it knows of late, by the state of their breakers. */
+export type WatchedBalancer = Balancer & { breakers(): Record<BreakerState, number> };
+
+export function createBalancer(random: Random, clock: Clocks): WatchedBalancer {
   const loads = new Map<string, Load>();
 
   function rank(run: RunKey, slots: number | null, now: number): Rank {
@@ -137,6 +140,7 @@ export function createBalancer(random: Random, clock: Clocks): Balancer {
       const usable = works.length > 0 ? works : replicas.slice(0, 1);
       return usable.reduce((sum, { slots }) => sum + (slots ?? Number.POSITIVE_INFINITY), 0);
     },
+    breakers: () => breakersOf(loads, clock.monotonic()),
     look(run) {
       const now = clock.monotonic();
       const load = loads.get(runName(run)) ?? newLoad(now);
@@ -149,6 +153,12 @@ export function createBalancer(random: Random, clock: Clocks): Balancer {
       };
     },
   };
+}
+
+function breakersOf(loads: Map<string, Load>, now: number): Record<BreakerState, number> {
+  const counts = { closed: 0, half_open: 0, open: 0 };
+  for (const { breaker } of loads.values()) counts[breakerState(breaker, now)] += 1;
+  return counts;
 }
 
 function beginOuting(load: Load, clock: Clocks): Outing {
