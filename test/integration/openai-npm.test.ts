@@ -4,8 +4,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
+import { no_request_limits } from '../../src/core/request-limits.ts';
+import { createLimiter } from '../../src/gateway/limits/limiter.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import { good_key, type Rig, startRig } from '../lib/gateway-rig.ts';
+import { good_key, type Rig, startRig, storedKey } from '../lib/gateway-rig.ts';
 import { hello, playScenes, type Scenes } from '../lib/openai-scenes.ts';
 
 let rig: Rig;
@@ -202,4 +204,28 @@ test('completions, embeddings, responses, rerank and models answer', async () =>
   const one = await client.models.retrieve(model);
   assert.deepEqual([one.id, one.object, one.owned_by], [model, 'model', 'einsora']);
   assert.ok((await failure(client.models.retrieve('no'))) instanceof OpenAI.NotFoundError);
+});
+
+test('who is over a limit is told so by class, and comes through after the time it is told', async () => {
+  const limits = { ...no_request_limits, concurrency: 1 };
+  const limited = await startRig({
+    findKey: async () => ({ ...storedKey, limits }),
+    limiter: createLimiter(systemClock),
+  });
+  try {
+    const played = playScenes(limited.upstream);
+    const baseURL = `${limited.url}/v1`;
+    const many = new OpenAI({ baseURL, apiKey: good_key, maxRetries: 5 });
+    const open = await many.chat.completions.create({ ...say('endless'), stream: true });
+    const once = many.chat.completions.create(say('hello'), { maxRetries: 0 });
+    const error = await failure(once);
+    assert.ok(error instanceof OpenAI.RateLimitError, error.constructor.name);
+    assert.deepEqual([error.code, error.type], ['rate_limit_exceeded', 'concurrency']);
+    assert.equal(played.asked('hello'), 0);
+    const later = many.chat.completions.create(say('hello'));
+    open.controller.abort();
+    assert.equal((await later).choices[0]?.message.content, hello);
+  } finally {
+    await limited.close();
+  }
 });
