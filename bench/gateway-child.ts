@@ -10,8 +10,10 @@ import type { Duplex } from 'node:stream';
 import type { Asked } from './gateway-load.ts';
 import { createMock } from './gateway-mock.ts';
 
+/** A port of loopback, or the path of a socket. */
 const [role = '', upstream = '0'] = process.argv.slice(2);
 const upstream_port = Number(upstream);
+const is_path = upstream.startsWith('/');
 
 if (role === 'mock') say({ port: await listenOn(createMock()), headers: [] });
 else if (role === 'bare') say({ port: await listenOn(bare()), headers: [] });
@@ -39,8 +41,8 @@ function bare(): Server {
 
 function dial(): Promise<Duplex> {
   return new Promise((resolve, reject) => {
-    const socket = connect(upstream_port, '127.0.0.1');
-    socket.setNoDelay(true);
+    const socket = is_path ? connect(upstream) : connect(upstream_port, '127.0.0.1');
+    if (!is_path) socket.setNoDelay(true);
     socket.once('error', reject);
     socket.once('connect', () => resolve(socket));
   });

@@ -21,6 +21,8 @@ import { hostEnv, testCache } from './wheel-bench.ts';
 
 export type RealEngine = {
   pid: number;
+  /** The path of its socket. */
+  socket: string;
   dial(): Promise<Socket>;
   /** One call past the gateway; no body makes it a GET. */
   call(path: string, body?: unknown): Promise<{ status: number; text: string }>;
@@ -75,6 +77,7 @@ export async function startRealEngine(options: RealEngineOptions): Promise<RealE
   }
   return {
     pid: child.pid ?? 0,
+    socket,
     dial: () => dial(socket),
     call: (path, body) => call(socket, path, body),
     busySlots: async () => {
