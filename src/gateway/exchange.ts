@@ -12,6 +12,8 @@ import { errorBody, type Refusal, refusalHeaders } from './errors.ts';
 import { newReport, type Report } from './report.ts';
 import { createStop, isClientGone, refusalOfStop, type Stop } from './stop.ts';
 
+const one_piece_bytes = 16 * 1024;
+
 export type Exchange = {
   request: IncomingMessage;
   response: ServerResponse;
@@ -87,5 +89,7 @@ export function sendWhole({ response, report, headers }: Exchange, text: Buffer)
     'Content-Length': text.length,
     'Cache-Control': 'no-store',
   });
-  response.end(text);
+  // As a text of the same bytes it leaves in one piece with the head.
+  if (text.length <= one_piece_bytes) response.end(text.toString('latin1'), 'latin1');
+  else response.end(text);
 }

@@ -11,9 +11,14 @@ export type Frame = {
 };
 
 export function readFrame(bytes: Buffer, from: number, to: number): Frame {
+  const text = bytes.toString('utf8', from, to);
+  // One line of data and its end, as nearly all are.
+  if (text.startsWith('data:') && text.indexOf('\n') === text.length - 2 && !text.includes('\r')) {
+    return { event: null, data: restOf(text.slice(0, -2), 5) };
+  }
   const data: string[] = [];
   let event: string | null = null;
-  for (const line of bytes.toString('utf8', from, to).split(/\r\n|\r|\n/)) {
+  for (const line of text.split(/\r\n|\r|\n/)) {
     if (line.startsWith('data:')) data.push(restOf(line, 5));
     else if (line.startsWith('event:')) event = restOf(line, 6);
     // llama-server said so once.

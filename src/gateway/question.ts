@@ -18,6 +18,8 @@ export type Question = {
 };
 export type Read<T> = { ok: true; value: T } | { ok: false; refusal: Refusal };
 
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
 /** Reads and parses the body. Settles when `stop` is told, whatever the client does. */
 export async function readQuestion(
   request: IncomingMessage,
@@ -70,7 +72,7 @@ function readBody(
 function parseQuestion(body: Buffer): Read<Question> {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+    parsed = JSON.parse(utf8.decode(body));
   } catch {
     return invalid('the body is not valid JSON');
   }

@@ -10,27 +10,40 @@ import { readFrame } from './frame.ts';
 import { createFrames } from './frames.ts';
 import { readEvent } from './meaning.ts';
 import { type Ending, failedBy, type Sink } from './pump.ts';
+import { createRepeat } from './repeat.ts';
 import type { Listener } from './stream-sink.ts';
 import type { StreamedApi, Whole } from './whole/whole.ts';
 
-export function createWholeSink(
-  api: StreamedApi,
-  whole: Whole,
-  listener: Pick<Listener, 'said' | 'usage'>,
-): Sink {
+export function createWholeSink(api: StreamedApi, whole: Whole, listener: Listener): Sink {
   const frames = createFrames(limits.gateway_frame_bytes, onFrame);
+  const repeat = createRepeat();
+  /** Of frames that were recognised, and not yet taken into the answer. */
+  let text = '';
   let bytes_taken = 0;
   let ending: Ending | null = null;
 
   function onFrame(bytes: Buffer, from: number, to: number): void {
     if (ending !== null) return;
+    const text_at = repeat.textAt(bytes, from, to);
+    if (text_at !== null) {
+      text += bytes.toString('utf8', text_at, repeat.textEnd(to));
+      listener.piece();
+      return;
+    }
+    takeText();
     const { meaning, chunk } = readEvent(api, readFrame(bytes, from, to));
     if (meaning.is === 'failed') ending = failedBy(meaning.refusal);
     if (meaning.is === 'done') ending = end();
     if (chunk === null) return;
     whole.see(chunk);
     listener.said(chunk, meaning.is === 'content' || meaning.is === 'finish');
+    if (meaning.is === 'content' && api === 'chat') repeat.learn(bytes, from, to, chunk);
     if (meaning.is === 'finish' && api === 'responses') ending = end();
+  }
+
+  function takeText(): void {
+    if (text !== '') whole.see(repeat.chunkWith(text));
+    text = '';
   }
 
   function end(): Ending {

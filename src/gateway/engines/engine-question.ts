@@ -93,9 +93,11 @@ function inOnePiece({ stream: _, stream_options: __, ...rest }: Fields): Fields 
 }
 
 function allowed(fields: Fields, { apart }: ToAsk): Fields {
+  const taken = apart === null ? control_fields : [...control_fields, ...cache_fields];
+  const found = taken.filter((name) => name in fields);
+  if (found.length === 0) return fields;
   const rest = { ...fields };
-  for (const name of control_fields) delete rest[name];
-  if (apart !== null) for (const name of cache_fields) delete rest[name];
+  for (const name of found) delete rest[name];
   return rest;
 }
 
