@@ -10,6 +10,7 @@ import { tryReplica } from './attempt.ts';
 import { type Attempted, tryReplicas } from './attempts.ts';
 import { affinityOf } from './balance/affinity.ts';
 import type { Balancer, Outing } from './balance/balancer.ts';
+import { hasSeveralChoices } from './choice-ends.ts';
 import type { Connections } from './connections.ts';
 import type { Delivery } from './delivery.ts';
 import type { Endpoint, FoundEndpoint, Replica } from './endpoint.ts';
@@ -107,7 +108,9 @@ async function attempt(
     had_content = true;
     report.first_token_at = clock.monotonic();
   };
-  const listener = listenerOf(meter, asked.value.createFill(), outing, onContent);
+  const fill = asked.value.createFill();
+  const reads_all = fill !== null || hasSeveralChoices(question.fields);
+  const listener = { ...listenerOf(meter, fill, outing, onContent), reads_all };
   const { ending, is_unreachable } = await tryReplica({
     ...{ stop, deadlines, response, clock },
     connections: connections.of(replica.run, replica.machine_id),
@@ -124,10 +127,9 @@ function listenerOf(
   fill: FillEvent | null,
   outing: Outing,
   onContent: () => void,
-): Listener {
+): Omit<Listener, 'reads_all'> {
   let had_content = false;
   return {
-    reads_all: fill !== null,
     piece() {
       outing.progress();
       meter.piece();

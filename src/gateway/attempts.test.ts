@@ -135,6 +135,27 @@ test('what began for a client that wants no stream may be lost once, not twice',
   });
 });
 
+test('an answer of several choices is whole once each of them has ended', async () => {
+  const choice = (index: number, content: string | null, finish_reason: string | null) =>
+    `data: ${JSON.stringify({ choices: [{ index, delta: { content }, finish_reason }] })}\n\n`;
+  const first = [choice(0, 'a', null), choice(1, 'b', null), choice(0, null, 'stop')];
+  const done = 'data: [DONE]\n\n';
+  const body = { model: 'smol', messages: [], n: 2 };
+  await withEngines(
+    [events(...first, done), events(...first, choice(1, null, 'stop'), done)],
+    async (rig) => {
+      const cut = await send(rig, { body: { ...body, stream: true } });
+      assert.equal(cut.whole, false);
+      assert.match(cut.text, /"code":"engine_unfinished"/);
+      const got = await send(rig, { body });
+      assert.deepEqual([got.status, JSON.parse(got.text).choices.length], [200, 2]);
+      rig.engines[0]?.answer(events(...first, choice(1, null, 'stop'), done));
+      const whole = await send(rig, { body: { ...body, stream: true } });
+      assert.deepEqual([whole.whole, whole.text.endsWith(done)], [true, true]);
+    },
+  );
+});
+
 test('each engine is asked once, and the client is told what went wrong first', async () => {
   const oops = json(500, { error: { message: 'oops', type: 'server_error' } });
   await withEngines([oops, cutAfter(''), cutAfter(role)], async (rig) => {

@@ -6,6 +6,7 @@
  * goes on only after the engine said why it ended.
  */
 import { limits } from '../contract/limits.ts';
+import { createChoiceEnds } from './choice-ends.ts';
 import type { Delivery } from './delivery.ts';
 import { refusals } from './errors.ts';
 import { mayMatter, readFrame } from './frame.ts';
@@ -30,7 +31,7 @@ export type Listener = {
 export function createStreamSink(api: StreamedApi, delivery: Delivery, listener: Listener): Sink {
   const frames = createFrames(limits.gateway_frame_bytes, onFrame);
   const passage = createPassage(delivery);
-  let is_finished = false;
+  const ends = createChoiceEnds();
   let ending: Ending | null = null;
 
   function onFrame(bytes: Buffer, from: number, to: number): void {
@@ -49,24 +50,22 @@ export function createStreamSink(api: StreamedApi, delivery: Delivery, listener:
         ending = failedBy(meaning.refusal);
         return;
       case 'done':
-        ending = is_finished
+        ending = ends.areAll()
           ? { is: 'whole', last: bytes.subarray(from, to) }
           : failedBy(refusals.engineUnfinished);
         return;
       case 'finish':
-        is_finished = true;
-        passage.commit();
-        break;
       case 'content':
         passage.commit();
         break;
       case 'nothing':
         break;
     }
+    if (chunk !== null) ends.see(chunk);
     const has_content = meaning.is === 'content' || meaning.is === 'finish';
     const instead = chunk === null ? 'as it is' : listener.said(chunk, has_content);
     // The last event of a response is its end as well.
-    if (is_finished && api === 'responses') {
+    if (meaning.is === 'finish' && api === 'responses') {
       const last = instead instanceof Buffer ? instead : bytes.subarray(from, to);
       ending = { is: 'whole', last };
     } else if (instead === 'as it is') passage.pass(bytes, from, to);
