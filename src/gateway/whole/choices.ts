@@ -59,14 +59,17 @@ function builtChoice(index: number, choice: Fields): Fields {
   return built;
 }
 
-/** A call has no index in a whole answer, and an answer without a word is an empty text. */
+/**
+ * A call has no index in a whole answer. A text of which nothing came is empty, as in the engines'
+ * own answers, save where something else was said in its place.
+ */
 function builtMessage(message: Fields): Fields {
-  const { tool_calls } = message;
+  const { tool_calls, content } = message;
   const calls = Array.isArray(tool_calls) ? sortedCalls(tool_calls) : null;
   const built: Fields = { role: 'assistant', content: null, ...message };
   if (calls !== null) built.tool_calls = calls;
-  const speaks = ['tool_calls', 'function_call', 'refusal', 'audio'].some((name) => built[name]);
-  if (built.content === null && !speaks) built.content = '';
+  const speaks = ['function_call', 'refusal', 'audio'].some((name) => built[name]);
+  if (content === null && !speaks) built.content = '';
   return built;
 }
 

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { writeKnownAnswerModel } from '../../../test/lib/known-answer.ts';
+import { known_calls, known_tools, writeToolModel } from '../../../test/lib/known-tools.ts';
 import { needs } from '../../../test/lib/parts.ts';
 import { type RealEngine, smolModel, startRealEngine } from '../../../test/lib/real-engine.ts';
 import { createUseTotal } from '../use/total.ts';
@@ -43,7 +44,9 @@ function comparable(answer: Json): Json {
   const text = JSON.stringify(answer, (name, value) => {
     if (name.endsWith('_ms') || name.endsWith('_per_second')) return undefined;
     if (['created', 'created_at', 'completed_at'].includes(name)) return undefined;
-    return typeof value === 'string' && /^(chatcmpl-|resp_|msg_)/.test(value) ? 'an id' : value;
+    // A call has an id of letters and figures alone.
+    if (typeof value !== 'string') return value;
+    return /^(?:chatcmpl-|resp_|msg_)|^\w{32}$/.test(value) ? 'an id' : value;
   });
   return JSON.parse(text);
 }
@@ -109,13 +112,22 @@ test('structured output', real, async () => {
   assert.equal(typeof JSON.parse(choices[0]?.message.content ?? '').big, 'boolean');
 });
 
-test('calls of tools', real, async () => {
-  const parameters = { type: 'object', properties: { city: { type: 'string', maxLength: 8 } } };
-  const tool = { type: 'function', function: { name: 'weather', parameters } };
-  await assertSame(smol, 'chat', {
-    ...{ ...say('Weather in Paris?'), max_tokens: 80, tools: [tool], tool_choice: 'required' },
-    parallel_tool_calls: true,
-  });
+test('calls of tools, one after the other', real, async () => {
+  const path = join(folder, 'tools.gguf');
+  writeToolModel(path);
+  const engine = await startRealEngine({ model_path: path, context_length: 1024 });
+  try {
+    const tools = { tools: known_tools, parallel_tool_calls: true };
+    const built = await assertSame(engine, 'chat', { ...say('Weather?'), ...tools });
+    const { choices } = built as { choices: { message: { tool_calls: Json[] } }[] };
+    const calls = choices[0]?.message.tool_calls ?? [];
+    assert.deepEqual(
+      calls.map((call) => call.function),
+      known_calls,
+    );
+  } finally {
+    await engine.stop();
+  }
 });
 
 test('several choices and several prompts, with the use of all of them', real, async () => {

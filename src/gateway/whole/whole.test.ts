@@ -182,7 +182,7 @@ test('calls are put together by their index, in any order, and lose it', () => {
   ]) as { choices: { message: Json }[] };
   assert.deepEqual(choices[0]?.message, {
     role: 'assistant',
-    content: null,
+    content: '',
     tool_calls: [
       { id: 'a', type: 'function', function: { name: 'one', arguments: '{"x":1}' } },
       { id: 'b', type: 'function', function: { name: 'two', arguments: '{}' } },
@@ -205,7 +205,8 @@ test('an answer without a word is an empty text, beside a refusal it is none', (
     return (got as { choices: { message: Json }[] }).choices[0]?.message.content;
   };
   assert.equal(contentOf({ role: 'assistant', content: null }), '');
-  assert.equal(contentOf({ refusal: 'no' }), null);
+  assert.equal(contentOf({ role: 'assistant' }), null, 'mlx_lm.server has none either');
+  assert.equal(contentOf({ content: null, refusal: 'no' }), null);
 });
 
 test('of usage and of the fields of a chunk the last value counts, and null is none', () => {
@@ -240,7 +241,7 @@ test('what is no chunk and what has odd names does no harm', () => {
   assert.equal(
     JSON.stringify(got.result()),
     '{"__proto__":{"x":1},"object":"chat.completion","choices":[{"finish_reason":null,' +
-      '"message":{"role":"assistant","content":"","__proto__":"y"},"index":0}]}',
+      '"message":{"role":"assistant","content":null,"__proto__":"y"},"index":0}]}',
   );
 });
 
