@@ -9,6 +9,7 @@ import { createLimiter } from '../../src/gateway/limits/limiter.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { good_key, type Rig, startRig, storedKey } from '../lib/gateway-rig.ts';
 import { hello, playScenes, type Scenes } from '../lib/openai-scenes.ts';
+import { chatEvent, doneEvent, events } from '../lib/upstream.ts';
 
 let rig: Rig;
 let scenes: Scenes;
@@ -227,5 +228,39 @@ test('who is over a limit is told so by class, and comes through after the time 
     assert.equal((await later).choices[0]?.message.content, hello);
   } finally {
     await limited.close();
+  }
+});
+
+test('who is kept waiting reads the answer past the comments, or the error', async () => {
+  const slow = await startRig();
+  try {
+    for (const ends of ['well', 'badly']) {
+      const held = Promise.withResolvers<void>();
+      const [asked, advance] = [slow.upstream.next(), slow.clock.advance];
+      slow.upstream.answer(async (reply, seen) => {
+        await held.promise;
+        if (ends === 'well') return events(chatEvent('at last'), doneEvent)(reply, seen);
+        reply.destroy();
+      });
+      const client = new OpenAI({ baseURL: `${slow.url}/v1`, apiKey: good_key, maxRetries: 0 });
+      const opening = client.chat.completions
+        .create({ ...say('hello'), stream: true })
+        .withResponse();
+      await asked;
+      advance(10_000);
+      const { data: stream, response } = await opening;
+      assert.equal(response.headers.get('x-einsora-served-by'), 'pending');
+      advance(15_000);
+      held.resolve();
+      let text = '';
+      const reading = (async () => {
+        for await (const { choices } of stream) text += choices[0]?.delta.content ?? '';
+      })();
+      if (ends === 'badly') assert.equal((await failure(reading)).code, 'engine_cut');
+      await reading.catch(() => {});
+      assert.equal(text, ends === 'well' ? 'at last' : '');
+    }
+  } finally {
+    await slow.close();
   }
 });
