@@ -125,7 +125,8 @@ test('whatever three engines do, the client gets what the rules say', async () =
         else {
           const said = judge(engines[wanted.index] ?? assert.fail()).text.split('"so"').length - 1;
           assert.deepEqual([got.status, got.whole], [200, true], got.text);
-          assert.equal(JSON.parse(got.text).choices[0].message.content, 'so'.repeat(said));
+          const { content } = JSON.parse(got.text).choices[0].message;
+          assert.equal(content ?? '', 'so'.repeat(said));
         }
         const outcome = wanted === null ? 'refused' : wanted.is_whole ? 'answered' : 'cut';
         assert.deepEqual(

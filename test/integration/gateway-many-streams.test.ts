@@ -5,13 +5,14 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import { open, readAll } from '../lib/gateway-rig.ts';
+import { needs } from '../lib/parts.ts';
 import { startReplicaRig } from '../lib/replica-rig.ts';
 import { chatEvent, doneEvent, type Script } from '../lib/upstream.ts';
 
 const count = 4000;
 const at_a_time = 200;
 
-test('4,000 streams are open at once, and each gets all of its own', async () => {
+test('4,000 streams are open at once, and each gets all of its own', needs('files'), async () => {
   let go = () => {};
   const going = new Promise<void>((resolve) => {
     go = resolve;

@@ -5,7 +5,7 @@
  * Invariants: a part named in EINSORA_REQUIRE (names with commas) is never skipped: where it is
  * missing, its tests run and fail.
  */
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createEngine } from '../../src/drivers/docker/engine.ts';
 import { detectCaps, readCapsSnapshot } from '../../src/drivers/native/cgroup.ts';
 import type { BwrapFinder } from '../../src/drivers/native/sandbox.ts';
@@ -53,6 +53,8 @@ const parts = {
   // To set rules, and hosts of their own to send packets between.
   nft: async () => process.getuid?.() === 0 && hasAll('nft', 'ip', 'nsenter'),
   bash: async () => findProgram('bash', process.env.PATH) !== null,
+  // Four thousand streams have four ends each.
+  files: async () => openFilesLimit() >= 17_000,
   // OpenSSH's own clients.
   ssh: async () => hasAll('ssh', 'scp', 'sftp', 'ssh-keygen'),
 } satisfies Record<string, () => Promise<boolean>>;
@@ -78,6 +80,13 @@ async function hasDocker(): Promise<boolean> {
       () => true,
       () => false,
     );
+}
+
+/** Files and sockets that this process may have open. */
+function openFilesLimit(): number {
+  if (!existsSync('/proc/self/limits')) return 0;
+  const limits = readFileSync('/proc/self/limits', 'utf8');
+  return Number(/^Max open files +(\d+)/m.exec(limits)?.[1] ?? 0);
 }
 
 /** Postgres refuses to run as root. */
