@@ -7,7 +7,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { writeKnownAnswerModel } from '../../../test/lib/known-answer.ts';
-import { known_calls, known_tools, writeToolModel } from '../../../test/lib/known-tools.ts';
+import {
+  known_calls,
+  known_thought,
+  known_tools,
+  writeThinkingModel,
+  writeTwoCallsModel,
+} from '../../../test/lib/known-turns.ts';
 import { needs } from '../../../test/lib/parts.ts';
 import { type RealEngine, smolModel, startRealEngine } from '../../../test/lib/real-engine.ts';
 import { createUseTotal } from '../use/total.ts';
@@ -112,22 +118,38 @@ test('structured output', real, async () => {
   assert.equal(typeof JSON.parse(choices[0]?.message.content ?? '').big, 'boolean');
 });
 
-test('calls of tools, one after the other', real, async () => {
-  const path = join(folder, 'tools.gguf');
-  writeToolModel(path);
+/** What one answer of another model says, built as the engine builds it itself. */
+async function messageOf(
+  write: (path: string) => void,
+  asked: Json,
+  cut_at: number,
+): Promise<Json> {
+  const path = join(folder, 'other.gguf');
+  write(path);
   const engine = await startRealEngine({ model_path: path, context_length: 1024 });
   try {
-    const tools = { tools: known_tools, parallel_tool_calls: true };
-    const built = await assertSame(engine, 'chat', { ...say('Weather?'), ...tools });
-    const { choices } = built as { choices: { message: { tool_calls: Json[] } }[] };
-    const calls = choices[0]?.message.tool_calls ?? [];
-    assert.deepEqual(
-      calls.map((call) => call.function),
-      known_calls,
-    );
+    const built = await assertSame(engine, 'chat', asked);
+    await assertSame(engine, 'chat', { ...asked, max_tokens: cut_at });
+    return (built as { choices: { message: Json }[] }).choices[0]?.message ?? {};
   } finally {
     await engine.stop();
   }
+}
+
+test('calls of tools, one after the other, and one that is cut', real, async () => {
+  const tools = { tools: known_tools, parallel_tool_calls: true };
+  const asked = { ...say('Weather?'), ...tools };
+  // Before it has a name the engine holds a call back: a stream says nothing of it.
+  const { tool_calls } = await messageOf(writeTwoCallsModel, asked, 6);
+  assert.deepEqual(
+    (tool_calls as Json[]).map((call) => call.function),
+    known_calls,
+  );
+});
+
+test('what is thought before it is said, and a thought that is cut', real, async () => {
+  const { reasoning_content, content } = await messageOf(writeThinkingModel, say('Hi'), 2);
+  assert.deepEqual({ reasoning_content, content }, known_thought);
 });
 
 test('several choices and several prompts, with the use of all of them', real, async () => {
