@@ -286,16 +286,12 @@ async function exchange(
     ...(batch === undefined || batch.samples.length === 0 ? {} : { samples: batch.samples }),
   };
   const reply = transport.sync(report, poll.signal);
-  const done = new AbortController();
   let took_news = false;
-  const waitForNews = async () => {
-    await news.wait(clock, look_every_ms, done.signal);
-    if (done.signal.aborted) return;
+  let settled = () => {};
+  const listened = news.next(clock, look_every_ms, () => {
     took_news = true;
-    await clock.sleep(settle_ms, done.signal);
-    if (!done.signal.aborted) poll.abort('there is news');
-  };
-  const waiting = waitForNews();
+    settled = clock.after(settle_ms, () => poll.abort('there is news'));
+  });
   try {
     const answered = await reply;
     if (answered.outcome === 'accepted') {
@@ -304,8 +300,8 @@ async function exchange(
     }
     return answered;
   } finally {
-    done.abort('answered');
-    await waiting;
+    listened();
+    settled();
     // What the news stood for is in no report yet.
     if (took_news && !poll.signal.aborted) news.notify();
   }

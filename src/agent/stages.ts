@@ -17,43 +17,39 @@ export type Stages = {
   list(): Stage[];
 };
 
-type Entry = Stage & { began: number };
+/** `told`: as it is listed, once it has ended. */
+type Entry = { stage: Stage; began: number; told: Stage | null };
 
 /** `changed` is called whenever the list would read differently. */
 export function createStages(clock: Clock, changed: () => void): Stages {
   const entries: Entry[] = [];
-  const current = () => entries.find((entry) => entry.state === 'running');
+  const current = () => entries.find(({ told }) => told === null);
   const end = (state: 'done' | 'failed', note: string | null) => {
     const entry = current();
     if (entry === undefined) return;
-    entry.duration_ms = clock.monotonic() - entry.began;
-    entry.state = state;
-    entry.note = note;
+    entry.told = { ...listed(entry, clock), state, note };
     changed();
   };
   return {
     begin(name) {
       end('done', null);
       const empty = { done_bytes: null, total_bytes: null, note: null };
-      const began = clock.monotonic();
-      entries.push({ name, state: 'running', duration_ms: 0, ...empty, began });
+      const stage = { name, state: 'running' as const, duration_ms: 0, ...empty };
+      entries.push({ stage, began: clock.monotonic(), told: null });
       changed();
     },
     progress(done_bytes, total_bytes) {
       const entry = current();
       if (entry === undefined) return;
-      entry.done_bytes = done_bytes;
-      entry.total_bytes = total_bytes;
+      Object.assign(entry.stage, { done_bytes, total_bytes });
       changed();
     },
     done: (note) => end('done', note ?? null),
     fail: (note) => end('failed', note),
-    list: () =>
-      entries.map(({ began, ...stage }) => ({
-        ...stage,
-        duration_ms: Math.round(
-          stage.state === 'running' ? clock.monotonic() - began : stage.duration_ms,
-        ),
-      })),
+    list: () => entries.map((entry) => entry.told ?? listed(entry, clock)),
   };
+}
+
+function listed({ stage, began }: Entry, clock: Clock): Stage {
+  return { ...stage, duration_ms: Math.round(clock.monotonic() - began) };
 }

@@ -52,6 +52,25 @@ test('a wait ends by its time, by an abort, and at once where it was called off'
   await signal.wait(clock, 500, stop.signal);
 });
 
+test('who asks to be called at the next signal is called once, and not once it was called off', async () => {
+  const [clock, signal] = [createFakeClock(), createSignal()];
+  const called: string[] = [];
+  signal.notify();
+  signal.next(clock, 1000, () => called.push('it came before'));
+  assert.deepEqual(called.splice(0), ['it came before']);
+  signal.next(clock, 1000, () => called.push('signal'));
+  signal.notify();
+  signal.notify();
+  assert.deepEqual(called.splice(0), ['signal']);
+  signal.next(clock, 500, () => called.push('the second signal'));
+  assert.deepEqual(called.splice(0), ['the second signal']);
+  signal.next(clock, 500, () => called.push('called off'))();
+  assert.equal(clock.waiting(), 0, 'no timer stays behind');
+  signal.next(clock, 500, () => called.push('time'));
+  await clock.advance(500);
+  assert.deepEqual(called, ['time']);
+});
+
 test('a wait that ends leaves the wake-up of a newer one alone', async () => {
   const [clock, signal] = [createFakeClock(), createSignal()];
   const stop = new AbortController();

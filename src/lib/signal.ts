@@ -10,6 +10,8 @@ export type Signal = {
   notify(): void;
   /** Resolves at the next signal (or the one that came since the last wait), `ms` or an abort. */
   wait(clock: Clock, ms: number, stop?: AbortSignal): Promise<void>;
+  /** Calls `woken` once, at the moments at which a wait would end; returns the calling off. */
+  next(clock: Clock, ms: number, woken: () => void): () => void;
 };
 
 export function createSignal(): Signal {
@@ -33,7 +35,28 @@ export function createSignal(): Signal {
     });
   }
 
+  function next(clock: Clock, ms: number, woken: () => void): () => void {
+    if (pending) {
+      pending = false;
+      woken();
+      return () => {};
+    }
+    const callOff = () => {
+      cancel();
+      if (wake === finish) wake = null;
+    };
+    const finish = () => {
+      callOff();
+      pending = false;
+      woken();
+    };
+    const cancel = clock.after(ms, finish);
+    wake = finish;
+    return callOff;
+  }
+
   return {
+    next,
     notify() {
       pending = true;
       wake?.();

@@ -81,7 +81,7 @@ export function createGenerations(deps: Deps, tell: () => void): Generations {
       refresh().catch(() => {}); // whoever asks reads again, and hears of it
     },
     async of(machine_id) {
-      await refresh();
+      if (is_stale || isOld()) await refresh();
       return known.removed.has(machine_id) ? undefined : known.generations.get(machine_id);
     },
     identity() {

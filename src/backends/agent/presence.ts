@@ -69,6 +69,7 @@ function areSame(before: readonly Stage[], after: readonly Stage[]): boolean {
     before.length === after.length &&
     after.every((stage, index) => {
       const was = before[index];
+      if (was === stage) return true;
       const names = Object.keys(stage) as (keyof Stage)[];
       return was !== undefined && names.every((name) => stage[name] === was[name]);
     })
