@@ -73,7 +73,7 @@ async function serve(
   const { presence, silence_ms } = hearing(story, createPresence(clock));
   const { written } = changes;
   const sync = createSync({
-    ...{ store, clock, log, presence, written },
+    ...{ store, clock, log, presence, written, hold_ms: story.hold_ms },
     changed: () => controller.wake(),
     guarded: (...said) => reclaims.guarded(...said),
   });

@@ -74,7 +74,7 @@ export function startAgent(
   const clock = clockOf(host, life);
   const work = createSimWork(world, clock);
   const agent = createAgent({
-    transport: createTransport({ ...place, machine_id: place.id, life }),
+    transport: createTransport({ ...place, machine_id: place.id, hold_ms: story.hold_ms, life }),
     drivers: place.is_blind ? new Map() : new Map([[driver, world.driver(life)]]),
     works: { endpoint: work, notebook: work, instance: work },
     journal: journalOn(disk, life),

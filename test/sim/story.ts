@@ -2,15 +2,24 @@
  * What all parts of a story share: its time, its chance, its trace, and the place to say that an
  * invariant does not hold.
  */
+import { limits } from '../../src/contract/limits.ts';
 import type { Log } from '../../src/lib/log.ts';
 import { type Chance, createChance, hashText } from './chance.ts';
 import { createVirtualTime, type VirtualTime } from './virtual-time.ts';
+
+/**
+ * In most stories, for a poll that tells nothing new is most of what a story costs. Still one that
+ * is lost is followed by another within the lease.
+ */
+const long_hold_ms = 40_000;
 
 export type Violation = { invariant: string; message: string; at: number };
 
 export type Story = {
   readonly seed: number;
   readonly time: VirtualTime;
+  /** For how long the control plane holds polls. */
+  readonly hold_ms: number;
   chance(stream: string): Chance;
   /** A line of what happened: hashed always, kept where somebody reads along. */
   tell(who: string, what: string): void;
@@ -53,6 +62,7 @@ export function createStory(seed: number, read: ((line: string) => void) | null)
   return {
     seed,
     time,
+    hold_ms: createChance(seed, 'hold').is(0.25) ? limits.sync_hold_ms : long_hold_ms,
     tell,
     log,
     chance: (stream) => createChance(seed, stream),

@@ -8,17 +8,18 @@
  */
 import type { Transport } from '../../src/agent/agent.ts';
 import type { GuardReport } from '../../src/contract/guard.ts';
-import { limits } from '../../src/contract/limits.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { Host } from './host.ts';
 import type { Life } from './life.ts';
 import type { Link } from './link.ts';
 import type { Order } from './order.ts';
 
-const patience_ms = limits.sync_hold_ms + 10_000;
+/** Longer than the hold. */
+const patience_ms = 10_000;
 
 export type Line = {
   machine_id: string;
+  hold_ms: number;
   host: Host;
   life: Life;
   link: Link;
@@ -57,11 +58,13 @@ function ask<Reply>(
   signal: AbortSignal,
   question: (there: ControlPlane, ended: AbortSignal) => Promise<Reply>,
 ): Promise<Reply> {
-  const { host, link, life } = line;
+  const { host, link, life, hold_ms } = line;
   return new Promise((resolve, reject) => {
     const ended = new AbortController();
     const onAbort = () => link.send('up', () => ended.abort('called off'));
-    const cancel = host.after(patience_ms, () => settle(() => reject(new Error('no answer came'))));
+    const cancel = host.after(hold_ms + patience_ms, () =>
+      settle(() => reject(new Error('no answer came'))),
+    );
     const settle = (how: () => void) => {
       cancel();
       signal.removeEventListener('abort', onAbort);

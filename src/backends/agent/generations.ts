@@ -21,9 +21,8 @@ export type Generations = {
   identity(): Promise<{ store_uuid: string; store_epoch: number }>;
 };
 
-const believed_ms = limits.sync_hold_ms;
-/** And so long while this control plane has written nothing: only another one could have. */
-const believed_quiet_ms = 3 * limits.sync_hold_ms;
+/** So many holds are believed while this control plane wrote nothing: only another one could. */
+const quiet_times = 3;
 const page_rows = 1000;
 
 type Known = { generations: Map<string, number>; removed: Set<string> };
@@ -33,11 +32,13 @@ type Deps = {
   clock: Clock;
   /** Another number after each write of this control plane. */
   written?: (() => number) | undefined;
+  /** For how long polls are held, and what was read is believed. */
+  hold_ms?: number;
 };
 
 /** `tell` is called after each read that found another generation than before. */
 export function createGenerations(deps: Deps, tell: () => void): Generations {
-  const { store, clock, written } = deps;
+  const { store, clock, written, hold_ms = limits.sync_hold_ms } = deps;
   let known: Known = { generations: new Map(), removed: new Set() };
   let sum: number | null = null;
   let read_at = Number.NEGATIVE_INFINITY;
@@ -62,7 +63,7 @@ export function createGenerations(deps: Deps, tell: () => void): Generations {
   function isOld(): boolean {
     const age_ms = clock.monotonic() - read_at;
     const is_quiet = written !== undefined && written() === read_as_of;
-    return age_ms >= (is_quiet ? believed_quiet_ms : believed_ms);
+    return age_ms >= (is_quiet ? quiet_times * hold_ms : hold_ms);
   }
 
   /** A change that comes while it is being read makes it be read once more. */

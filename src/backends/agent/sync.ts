@@ -57,6 +57,8 @@ export type SyncDeps = {
   random?: Random;
   /** Another number after each write of this control plane; without it reads are more frequent. */
   written?: () => number;
+  /** For how long a poll is held; without it as `limits` has it. */
+  hold_ms?: number;
   /** Called when a report changed something that admission may care about. */
   changed: () => void;
   /** Models in the sync; without it there are none. */
@@ -310,8 +312,8 @@ async function holdUntilChanged(
   have_generation: number,
   signal: AbortSignal,
 ): Promise<SyncReply> {
-  const { clock, sessions, generations } = context;
-  const deadline = clock.monotonic() + limits.sync_hold_ms;
+  const { clock, sessions, generations, hold_ms = limits.sync_hold_ms } = context;
+  const deadline = clock.monotonic() + hold_ms;
   session.poll += 1;
   const { poll } = session;
   session.held.notify(); // an earlier poll of this machine ends
