@@ -51,6 +51,7 @@ function isOfSpec(
   { home_machine_id }: Pick<WorkloadRow, 'home_machine_id'>,
 ): boolean {
   if (gpu_class !== null && placement.placed_class !== gpu_class) return false;
+  // What has a home is there or nowhere.
   const only = home_machine_id || machine?.id || placement.machine_id;
   return only === placement.machine_id;
 }

@@ -2,20 +2,14 @@
  * Homes: a workload with a disk runs where that disk is, from its first placement on (ADR-0055).
  *
  * Invariants: a home is set in the transaction that places the first run, and once; no run of what
- * has a home is placed anywhere else; what its machine refused before anything of it was made there
- * has no home yet. Deleting the workload frees it: nobody asks where a deleted one lives.
+ * has a home is placed anywhere else (`placedAs` refuses it); what its machine refused before
+ * anything of it was made there has no home yet. Deleting the workload frees it: nobody asks where
+ * a deleted one lives.
  */
 import { askText, hasHome } from '../core/ask.ts';
 import { type Placement, readSpec } from '../core/workload.ts';
 import type { WorkloadRow } from './events.ts';
 import type { Query, Row, Sql } from './sql.ts';
-
-type Homed = Pick<WorkloadRow, 'home_machine_id'>;
-
-/** Whether it may be placed there, as far as its disk is concerned. */
-export function isAtHome({ home_machine_id: home }: Homed, placement: Placement): boolean {
-  return home === null || home === placement.machine_id;
-}
 
 /** The first placement of what has a disk is its home. */
 export async function settle(sql: Sql, row: WorkloadRow, placement: Placement): Promise<void> {

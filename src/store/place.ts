@@ -9,7 +9,7 @@ import type { Amounts, Placement, WorkloadSpec } from '../core/workload.ts';
 import { areFree, type DevicesAsked, takeDevices } from './device-holds.ts';
 import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
 import { claimPlaced, noteTaken, type PlacedAs, placedAs } from './fallback.ts';
-import { isAtHome, settle } from './homes.ts';
+import { settle } from './homes.ts';
 import { openInterval, type RunKeys } from './ledger.ts';
 import { firstWaiting, hasSeveral, setReplica } from './replicas.ts';
 import { isReconciled, nextRunEpoch } from './restore.ts';
@@ -56,7 +56,7 @@ export async function placeWorkload(sql: Sql, args: PlaceArgs): Promise<PlaceRes
   if (unproven !== undefined) return { outcome: 'changed_meanwhile' };
   if (!(await isReconciled(sql, row.restored_epoch))) return { outcome: 'unreconciled' };
   const as = placedAs(row, args.placement, args.fallback_step ?? 0, args.now);
-  if (as === null || !isAtHome(row, args.placement)) return { outcome: 'not_allowed' };
+  if (as === null) return { outcome: 'not_allowed' };
   const region = row.home_machine_id === null ? as.spec.region : null;
   const devices = await takeable(sql, row, as.spec, args.placement, region);
   if ('outcome' in devices) return devices;

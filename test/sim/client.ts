@@ -78,7 +78,8 @@ function act(context: Context, deed: Deed, number: number): void {
     if (tenant === undefined) return;
     const amounts = specOf(deed.size, deed.name ?? 'chat', deed.replicas ?? 1);
     const is_one = deed.falls === undefined && (deed.replicas ?? 1) === 1;
-    const whole = { ...amounts, ...gpusFor(number), ...(is_one ? placeFor(number) : {}) };
+    const by_number = { ...gpusFor(number), ...(is_one ? placeFor(number) : {}) };
+    const whole = { ...amounts, ...(deed.rooted ? notebook : by_number) };
     const spec = specThatFalls(whole, deed.falls, context.machineOf);
     const what = { key: `key-${number}`, tenant, spec, named: deed.name !== null };
     asked.push(what);
@@ -205,9 +206,10 @@ function gpusFor(number: number): Partial<WorkloadSpec> {
   return { accelerator: 'nvidia', gpu_count: 1, share_device: number % 5 === 1 };
 }
 
+const notebook = { kind: 'notebook', image_id: 'jupyter', model: null, disk_bytes: gib } as const;
+
 /** Some have a disk, and so a home; some ask for the other region. */
 function placeFor(number: number): Partial<WorkloadSpec> {
-  const notebook = { kind: 'notebook', image_id: 'jupyter', model: null, disk_bytes: gib } as const;
   return {
     ...(number % 3 === 0 ? notebook : {}),
     ...(number % 7 === 5 ? { region: 'attic' } : {}),

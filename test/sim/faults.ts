@@ -8,6 +8,7 @@ import { guard_calm, type Machine } from './machine.ts';
 import { backUp, restore } from './restore.ts';
 import type { Fault, Who } from './schedule.ts';
 import type { Story } from './story.ts';
+import { uproot } from './uproot.ts';
 
 export type Faults = {
   happen(fault: Fault): void;
@@ -54,6 +55,7 @@ function happen(context: Context, fault: Fault): void {
     if (fault.of_placing) backUpPlacing(context, placing_looks);
     else backUp(context.story, deployment);
   } else if (fault.does === 'restore') restoreStore(context, fault);
+  else if (fault.does === 'uproot') uproot(context, fault);
   else {
     const machine = machineOf(context, fault.machine);
     if (machine !== null) happenTo(context, machine, fault);
@@ -71,7 +73,8 @@ type Local = Exclude<
       | 'step-at-rest'
       | 'writes'
       | 'backup'
-      | 'restore';
+      | 'restore'
+      | 'uproot';
   }
 >;
 
@@ -253,7 +256,8 @@ function clone(context: Context, machine: Machine, for_ms: number): void {
   const { story, deployment, clones, later } = context;
   // Where nothing was heard of it for a lease, a double is what a reboot would be.
   const silence_ms = deployment.controlPlane?.silence_ms(machine.id) ?? Number.POSITIVE_INFINITY;
-  if (silence_ms > 22_000 || machine.agent === null || machine.host.isSuspended()) return;
+  if (silence_ms > story.hold_ms + 2000 || machine.agent === null || machine.host.isSuspended())
+    return;
   const made = startClone(story, deployment, machine, clones.length);
   clones.push(made);
   later(for_ms, made.end);

@@ -19,6 +19,8 @@ export type Deed =
       repeats: number;
       replicas?: number;
       falls?: Falls;
+      /** It has a disk, and no GPU. */
+      rooted?: boolean;
     }
   | { does: 'scale'; nth: number; to: number }
   | { does: 'stop' | 'start' | 'delete'; nth: number; repeats: number }
@@ -56,6 +58,8 @@ export type Fault =
   | { does: 'reclaim'; machine: number; ask: ReclaimAsked; for_ms: number }
   /** Its guard says that its owner needs it. */
   | { does: 'guard'; machine: number; level: 1 | 4 | 5; grace_ms: number; for_ms: number }
+  /** What has a disk stops, and starts while its home takes nothing or is not heard of. */
+  | { does: 'uproot'; how: 'drain' | 'cut'; for_ms: number }
   /** Powered off, said to be so after `word_ms`, and on again after `down_ms`. */
   | { does: 'fence'; machine: number; word_ms: number; down_ms: number };
 
@@ -103,7 +107,8 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
   items.push(...more.flat(), ...stepsOf(seed, span), ...ownersOf(seed, hours, span));
   items.push(...reclaimsOf(seed, hours, span));
   const launches = withFallbacks(seed, withReplicas(seed, items));
-  return [...launches, ...scalesOf(seed, hours, span)].sort((a, b) => a.at - b.at);
+  const own = [...scalesOf(seed, hours, span), ...uprootsOf(seed, hours, span)];
+  return [...launches, ...own].sort((a, b) => a.at - b.at);
 }
 
 /** Who stops something often starts it again at once, while it has not ended yet. */
@@ -192,6 +197,22 @@ const guardOf = (chance: Chance): Fault => ({
   grace_ms: chance.between(0, 2 * minute_ms),
   for_ms: chance.between(1000, 40 * minute_ms),
 });
+
+/** A home matters where its machine is in the way while others have room; drawn apart, too. */
+function uprootsOf(seed: number, hours: number, span: number): Item[] {
+  const chance = createChance(seed, 'uproots');
+  return Array.from({ length: Math.round(hours * chance.between(0, 2)) }, () => {
+    const at = chance.between(0, span);
+    const tenant = chance.between(0, 2);
+    const launch = { does: 'launch' as const, tenant, size: 0, name: null, repeats: 0 };
+    const how = chance.pick(['drain', 'cut'] as const);
+    const for_ms = chance.between(4 * minute_ms, 20 * minute_ms);
+    return [
+      { at, ...launch, rooted: true },
+      { at: at + chance.between(minute_ms, 5 * minute_ms), does: 'uproot' as const, how, for_ms },
+    ];
+  }).flat();
+}
 
 /** Taken each hour or so, or just when something is being placed: then there is most to lose. */
 function backupsOf(seed: number, span: number, items: readonly Item[]): Item[] {

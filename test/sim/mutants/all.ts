@@ -51,6 +51,7 @@ export const sample: readonly Mutant[] = [
   'fallback-without-its-wait',
   'one-replica-moves-all',
   'region-is-no-matter',
+  'home-is-only-a-hint',
 ].map(mutantOf);
 
 /** Throws where there is none of this name. */

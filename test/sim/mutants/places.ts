@@ -7,9 +7,9 @@ export const placeMutants: readonly Mutant[] = [
   {
     name: 'home-is-only-a-hint',
     bug: 'D9',
-    file: 'src/store/homes.ts',
-    find: '  return home === null || home === placement.machine_id;',
-    replace: '  return home === null || placement.machine_id.length > 0;',
+    file: 'src/store/fallback.ts',
+    find: 'const only = home_machine_id || machine?.id || placement.machine_id;',
+    replace: 'const only = (!home_machine_id && machine?.id) || placement.machine_id;',
     also: {
       file: 'src/store/homes.ts',
       find: 'askText({ ...spec, home_machine_id: machine_id })',
