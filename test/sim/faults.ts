@@ -2,9 +2,11 @@
  * What goes wrong in a story, and how everything is made well again.
  */
 import { type Clone, startClone } from './clone.ts';
+import { overfill } from './demands.ts';
 import type { Deployment } from './deployment.ts';
 import { fair, type Link } from './link.ts';
 import { guard_calm, type Machine } from './machine.ts';
+import { stepAtRest } from './rest.ts';
 import { backUp, restore } from './restore.ts';
 import type { Fault, Who } from './schedule.ts';
 import type { Story } from './story.ts';
@@ -48,14 +50,16 @@ function happen(context: Context, fault: Fault): void {
   else if (fault.does === 'restart') restart(context, fault.who, fault.down_ms);
   else if (fault.does === 'weather') weather(context, fault);
   else if (fault.does === 'step') step(context, fault.who, fault.by_ms);
-  else if (fault.does === 'step-at-rest') stepAtRest(context, fault.by_ms);
-  else if (fault.does === 'writes') {
+  else if (fault.does === 'step-at-rest') {
+    stepAtRest(context, () => step(context, 'control plane', fault.by_ms));
+  } else if (fault.does === 'writes') {
     deployment.database.fail(fault.code, fault.happens, fault.count);
   } else if (fault.does === 'backup') {
     if (fault.of_placing) backUpPlacing(context, placing_looks);
     else backUp(context.story, deployment);
   } else if (fault.does === 'restore') restoreStore(context, fault);
   else if (fault.does === 'uproot') uproot(context, fault);
+  else if (fault.does === 'overfill') overfill(context);
   else {
     const machine = machineOf(context, fault.machine);
     if (machine !== null) happenTo(context, machine, fault);
@@ -74,7 +78,8 @@ type Local = Exclude<
       | 'writes'
       | 'backup'
       | 'restore'
-      | 'uproot';
+      | 'uproot'
+      | 'overfill';
   }
 >;
 
@@ -149,21 +154,6 @@ function step(context: Context, who: Who, by_ms: number): void {
   const { deployment } = context;
   hostOf(context, who)?.stepWall(by_ms);
   if (who === 'control plane' && deployment.controlPlane === null) deployment.invariants.forgive();
-}
-
-/** Looks after each write until something rests, at most until all is made well. */
-function stepAtRest(context: Context, by_ms: number): void {
-  const { deployment } = context;
-  deployment.afterWrites(() => {
-    if (context.is_over) return true;
-    const resting = deployment.database.watch.get(
-      `select id from workloads where state in ('pending', 'queued') and not_before > ?1`,
-      deployment.host.now() + 500,
-    );
-    if (resting === undefined) return false;
-    step(context, 'control plane', by_ms);
-    return true;
-  });
 }
 
 const placing_looks = 500;

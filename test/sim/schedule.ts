@@ -60,6 +60,8 @@ export type Fault =
   | { does: 'guard'; machine: number; level: 1 | 4 | 5; grace_ms: number; for_ms: number }
   /** What has a disk stops, and starts while its home takes nothing or is not heard of. */
   | { does: 'uproot'; how: 'drain' | 'cut'; for_ms: number }
+  /** One of a tenant with a quota stops, and starts once others have taken its place. */
+  | { does: 'overfill' }
   /** Powered off, said to be so after `word_ms`, and on again after `down_ms`. */
   | { does: 'fence'; machine: number; word_ms: number; down_ms: number };
 
@@ -108,6 +110,7 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
   items.push(...reclaimsOf(seed, hours, span));
   const launches = withFallbacks(seed, withReplicas(seed, items));
   const own = [...scalesOf(seed, hours, span), ...uprootsOf(seed, hours, span)];
+  own.push(...overfillsOf(seed, span));
   return [...launches, ...own].sort((a, b) => a.at - b.at);
 }
 
@@ -212,6 +215,20 @@ function uprootsOf(seed: number, hours: number, span: number): Item[] {
       { at: at + chance.between(minute_ms, 5 * minute_ms), does: 'uproot' as const, how, for_ms },
     ];
   }).flat();
+}
+
+/** The tenant with the quota launches more than it may. */
+function overfillsOf(seed: number, span: number): Item[] {
+  const chance = createChance(seed, 'overfills');
+  if (!chance.is(0.25)) return [];
+  const at = chance.between(span / 4, span);
+  const launch = { does: 'launch' as const, tenant: 2, size: 0, name: null, repeats: 0 };
+  const delays = [0, 1, 2, 3, 4].map((nth) => minute_ms + nth * 1000);
+  return [
+    { at: at - 10 * minute_ms, ...launch },
+    { at, does: 'overfill' },
+    ...delays.map((delay) => ({ at: at + delay, ...launch })),
+  ];
 }
 
 /** Taken each hour or so, or just when something is being placed: then there is most to lose. */

@@ -2,6 +2,7 @@
  * What has a disk, asked to start while its home is in the way: it is to wait for it, however much
  * room there is elsewhere (ADR-0055).
  */
+import { ask } from './demands.ts';
 import type { Deployment } from './deployment.ts';
 import type { Machine } from './machine.ts';
 import type { Fault } from './schedule.ts';
@@ -41,16 +42,12 @@ function beInItsWay(
   home: Machine,
   { how, for_ms }: Uproot,
 ): void {
-  const { client, operator } = deployment;
-  // Its place among what was launched is another one once a store was restored.
-  const ask = (does: 'stop' | 'start') => {
-    const which = client.launched.findIndex(({ id }) => id === workload_id);
-    if (which >= 0) client.act({ does, nth: which, repeats: 0 }, 0);
-  };
-  ask('stop');
+  const { operator } = deployment;
+  const start = () => ask(deployment, 'start', workload_id);
+  ask(deployment, 'stop', workload_id);
   if (how === 'drain') {
     operator.drain(home.id, true, false);
-    later(stopped_ms, () => ask('start'));
+    later(stopped_ms, start);
     later(for_ms, () => operator.drain(home.id, false, false));
     return;
   }
@@ -58,6 +55,6 @@ function beInItsWay(
     home.link.cut = { up: is_cut, down: is_cut };
   };
   later(stopped_ms, () => cut(true));
-  later(offline_ms, () => ask('start'));
+  later(offline_ms, start);
   later(offline_ms + for_ms, () => cut(false));
 }

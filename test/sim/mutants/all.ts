@@ -52,6 +52,8 @@ export const sample: readonly Mutant[] = [
   'one-replica-moves-all',
   'region-is-no-matter',
   'home-is-only-a-hint',
+  'back-off-by-wall-clock',
+  'start-ignores-quota',
 ].map(mutantOf);
 
 /** Throws where there is none of this name. */
