@@ -4,9 +4,9 @@
  * What was seen of it: a `model` other than `default_model` is loaded, from the hub if need be; its
  * streams carry no logprobs; comments come while it reads the prompt; stream options without
  * `include_usage` cut its stream; a list of prompts ends the thread that answers, for everybody and
- * for good, while its health goes on to be well; of `n` choices it gives one. It has one cache for
- * all prompts and no field to keep them apart, so that one which several tenants may prompt has to
- * be started without (`--prompt-cache-size 0`).
+ * for good; of `n` choices it gives one. It has one cache for all prompts and no field to keep them
+ * apart, so that one which several tenants may prompt has to be started without
+ * (`--prompt-cache-size 0`).
  */
 import type { Fields } from '../whole/fields.ts';
 import type { EngineAdapter } from './adapter.ts';
