@@ -39,10 +39,10 @@ export async function holdStreams(
     const rss_mb = rounded(residentMb(gateway.pid) ?? Number.NaN, 0);
     await fetch(`http://127.0.0.1:${engine.port}/release`);
     await within(Promise.all(whole));
-    return { [ok]: true, held: null, rss_mb };
+    return { [ok]: true, held: null, rss_mb_held: rss_mb };
   } catch (error) {
     const held = error instanceof Error ? error.message : String(error);
-    return { [ok]: false, held, rss_mb: null };
+    return { [ok]: false, held, rss_mb_held: null };
   } finally {
     for (const { socket } of lanes) socket.destroy();
   }
