@@ -1,6 +1,6 @@
 /**
  * Recognises the frames of a chat stream that are like an earlier one but for the text they add, so
- * that they need not be read: nearly all of an answer (ADR-0072).
+ * that they need not be read: nearly all of an answer (ADR-0071).
  *
  * Invariants: only a frame that has each byte of the earlier one around its text is recognised, and
  * only where that one says nothing else that grows; a text with an escape, or none, never is.

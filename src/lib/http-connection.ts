@@ -4,7 +4,7 @@
  *
  * Invariants: one question at a time; whoever asks is told one thing of it, an answer or none; a
  * body goes to its reader as it comes, with no more held than came before it was asked for; what
- * breaks never ends like a whole one; what nobody asked for ends the connection. ADR-0072: Node's
+ * breaks never ends like a whole one; what nobody asked for ends the connection. ADR-0071: Node's
  * own client costs more than all the rest of a gateway.
  */
 import type { Duplex } from 'node:stream';
