@@ -17,17 +17,25 @@ before(async () => {
 });
 after(() => given.rig.close());
 
-const choice = { index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'Yes' } };
 const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
-const chunk = { choices: [{ index: 0, delta: { content: 'Yes' }, finish_reason: 'stop' }], usage };
+const choice = { index: 0, finish_reason: 'stop' };
+const document = { object: 'list', data: [{ index: 0, embedding: [1] }], usage };
+const response = { id: 'r', object: 'response', status: 'completed', output: [] };
 
-/** Answers what was asked, streamed or not. */
+/** What each path's engine says at once, and how it ends. */
+const ends: Record<string, unknown> = {
+  '/v1/chat/completions': { choices: [{ ...choice, delta: { content: 'Yes' } }], usage },
+  '/v1/completions': { choices: [{ ...choice, text: 'Yes' }], usage },
+  '/v1/responses': { type: 'response.completed', response },
+};
+
+/** Streams what is always asked for as a stream, and gives a document for the rest. */
 const asEngine: Script = (reply, seen) => {
-  const { stream } = JSON.parse(seen.body) as { stream?: unknown };
+  const end = ends[seen.path];
   const script =
-    stream === true
-      ? events(`data: ${JSON.stringify(chunk)}\n\n`, 'data: [DONE]\n\n')
-      : json(200, { object: 'chat.completion', choices: [choice], usage });
+    end === undefined
+      ? json(200, document)
+      : events(`data: ${JSON.stringify(end)}\n\n`, 'data: [DONE]\n\n');
   return script(reply, seen);
 };
 

@@ -110,7 +110,7 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
   items.push(...reclaimsOf(seed, hours, span));
   const launches = withFallbacks(seed, withReplicas(seed, items));
   const own = [...scalesOf(seed, hours, span), ...uprootsOf(seed, hours, span)];
-  own.push(...overfillsOf(seed, span));
+  own.push(...overfillsOf(seed, span), ...detoursOf(seed, span));
   return [...launches, ...own].sort((a, b) => a.at - b.at);
 }
 
@@ -229,6 +229,24 @@ function overfillsOf(seed: number, span: number): Item[] {
     { at, does: 'overfill' },
     ...delays.map((delay) => ({ at: at + delay, ...launch })),
   ];
+}
+
+/** Its machine takes nothing for some minutes, so that it falls back, and would soon go back. */
+function detoursOf(seed: number, span: number): Item[] {
+  const chance = createChance(seed, 'detours');
+  return [0, 1].flatMap((tenant) => {
+    // Its own, and another that takes anybody's, as those of odd numbers do.
+    const machine = chance.pick([0, 1]) * 3 + tenant;
+    const other = machine === 1 ? 3 : 1;
+    const at = chance.between(0, span - 20 * minute_ms);
+    const for_ms = chance.between(2 * minute_ms, 6 * minute_ms);
+    const falls: Falls = { after_ms: 0, back: true, machines: [machine, other] };
+    const launch = { does: 'launch' as const, tenant, size: 0, name: null, repeats: 0 };
+    return [
+      { at, does: 'drain' as const, machine, stop: false, for_ms },
+      { at: at + minute_ms / 2, ...launch, falls },
+    ];
+  });
 }
 
 /** Taken each hour or so, or just when something is being placed: then there is most to lose. */
