@@ -8,6 +8,7 @@ import { type Chance, createChance } from './chance.ts';
 import { type Falls, withFallbacks } from './fallbacks.ts';
 import type { Moment } from './life.ts';
 import type { Way, Weather } from './link.ts';
+import { plotsOf } from './plots.ts';
 
 /** `nth` and `machine` are taken modulo what there is. */
 export type Deed =
@@ -109,8 +110,7 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
   items.push(...more.flat(), ...stepsOf(seed, span), ...ownersOf(seed, hours, span));
   items.push(...reclaimsOf(seed, hours, span));
   const launches = withFallbacks(seed, withReplicas(seed, items));
-  const own = [...scalesOf(seed, hours, span), ...uprootsOf(seed, hours, span)];
-  own.push(...overfillsOf(seed, span), ...detoursOf(seed, span));
+  const own = [...scalesOf(seed, hours, span), ...plotsOf(seed, hours, span)];
   return [...launches, ...own].sort((a, b) => a.at - b.at);
 }
 
@@ -200,54 +200,6 @@ const guardOf = (chance: Chance): Fault => ({
   grace_ms: chance.between(0, 2 * minute_ms),
   for_ms: chance.between(1000, 40 * minute_ms),
 });
-
-/** A home matters where its machine is in the way while others have room; drawn apart, too. */
-function uprootsOf(seed: number, hours: number, span: number): Item[] {
-  const chance = createChance(seed, 'uproots');
-  return Array.from({ length: Math.round(hours * chance.between(0, 2)) }, () => {
-    const at = chance.between(0, span);
-    const tenant = chance.between(0, 2);
-    const launch = { does: 'launch' as const, tenant, size: 0, name: null, repeats: 0 };
-    const how = chance.pick(['drain', 'cut'] as const);
-    const for_ms = chance.between(4 * minute_ms, 20 * minute_ms);
-    return [
-      { at, ...launch, rooted: true },
-      { at: at + chance.between(minute_ms, 5 * minute_ms), does: 'uproot' as const, how, for_ms },
-    ];
-  }).flat();
-}
-
-/** The tenant with the quota launches more than it may. */
-function overfillsOf(seed: number, span: number): Item[] {
-  const chance = createChance(seed, 'overfills');
-  if (!chance.is(0.25)) return [];
-  const at = chance.between(span / 4, span);
-  const launch = { does: 'launch' as const, tenant: 2, size: 0, name: null, repeats: 0 };
-  const delays = [0, 1, 2, 3, 4].map((nth) => minute_ms + nth * 1000);
-  return [
-    { at: at - 10 * minute_ms, ...launch },
-    { at, does: 'overfill' },
-    ...delays.map((delay) => ({ at: at + delay, ...launch })),
-  ];
-}
-
-/** Its machine takes nothing for some minutes, so that it falls back, and would soon go back. */
-function detoursOf(seed: number, span: number): Item[] {
-  const chance = createChance(seed, 'detours');
-  return [0, 1].flatMap((tenant) => {
-    // Its own, and another that takes anybody's, as those of odd numbers do.
-    const machine = chance.pick([0, 1]) * 3 + tenant;
-    const other = machine === 1 ? 3 : 1;
-    const at = chance.between(0, span - 20 * minute_ms);
-    const for_ms = chance.between(2 * minute_ms, 6 * minute_ms);
-    const falls: Falls = { after_ms: 0, back: true, machines: [machine, other] };
-    const launch = { does: 'launch' as const, tenant, size: 0, name: null, repeats: 0 };
-    return [
-      { at, does: 'drain' as const, machine, stop: false, for_ms },
-      { at: at + minute_ms / 2, ...launch, falls },
-    ];
-  });
-}
 
 /** Taken each hour or so, or just when something is being placed: then there is most to lose. */
 function backupsOf(seed: number, span: number, items: readonly Item[]): Item[] {
