@@ -19,10 +19,10 @@ export function createChoicesWhole({ object, has_message }: ChoiceShape): Whole 
 
   function addChoice(choice: Fields): void {
     const index = typeof choice.index === 'number' ? choice.index : 0;
-    const { delta, ...rest } = choice;
+    const { delta } = choice;
     const into = choices.get(index) ?? emptyFields();
     choices.set(index, into);
-    addFields(into, rest);
+    addFields(into, choice, 'delta');
     if (!has_message) return;
     const message = isFields(into.message) ? into.message : emptyFields();
     into.message = message;
@@ -32,8 +32,9 @@ export function createChoicesWhole({ object, has_message }: ChoiceShape): Whole 
   return {
     see(chunk) {
       if (!isFields(chunk)) return;
-      for (const [name, value] of Object.entries(chunk)) {
+      for (const name of Object.keys(chunk)) {
         if (name === 'choices') continue;
+        const value = chunk[name];
         if (value !== null || !(name in answer)) answer[name] = value;
       }
       if (!Array.isArray(chunk.choices)) return;

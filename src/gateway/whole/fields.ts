@@ -12,17 +12,24 @@ export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** An object without a prototype: whatever an engine sends, only its own fields are there. */
+/** Its prototype has nothing. An object with none at all would be a slow one. */
+function Bare(this: Fields) {}
+Bare.prototype = Object.freeze(Object.create(null));
+const Empty = Bare as unknown as new () => Fields;
+
+/** An object that inherits nothing: whatever an engine sends, only its own fields are there. */
 export function emptyFields(): Fields {
-  return Object.create(null);
+  return new Empty();
 }
 
 /** Texts that are said once and whole; a second one is another, no next part. */
 const whole_texts = new Set(['role', 'id', 'type', 'name', 'finish_reason']);
 
-/** Adds what a delta says to `into`, which is changed. */
-export function addFields(into: Fields, delta: Fields): void {
-  for (const [name, value] of Object.entries(delta)) into[name] = added(name, into[name], value);
+/** Adds what a delta says, but for one of its fields, to `into`, which is changed. */
+export function addFields(into: Fields, delta: Fields, but?: string): void {
+  for (const name of Object.keys(delta)) {
+    if (name !== but) into[name] = added(name, into[name], delta[name]);
+  }
 }
 
 function added(name: string, before: unknown, next: unknown): unknown {
