@@ -59,10 +59,8 @@ export async function changeAliases(
       [row.tenant_id, name, row.id, args.now],
     );
   }
-  if (aliases.join() !== before.join()) {
-    const details = { name: row.name, aliases: aliases.join(' ') };
-    await recordAction(sql, args.action, { target: `workload:${row.id}`, details });
-  }
+  const details = { name: row.name, aliases: aliases.join(' ') };
+  await recordAction(sql, args.action, { target: `workload:${row.id}`, details });
   return { ok: true, row, aliases };
 }
 

@@ -94,8 +94,6 @@ type RecordRow = Row & {
   attempts: number;
   completion_tokens: number;
   is_estimated: number;
-  first_token_ms: number | null;
-  duration_ms: number;
 };
 
 /** What a program that has ended left in its store. */
@@ -118,7 +116,7 @@ function judge(told: readonly Told[], records: readonly RecordRow[], tokens: num
     const record = of.get(one.request_id ?? '');
     const place = JSON.stringify({ one, record });
     assert.ok(record !== undefined, place);
-    if (one.outcome === 'client_left' && leftTooLate(record)) continue;
+    if (one.outcome === 'client_left' && leftTooLate(record, tokens)) continue;
     const code = one.outcome === 'client_left' ? 'client_left' : one.code;
     assert.deepEqual([record.outcome, record.code], [one.outcome, code], place);
     if (one.outcome === 'answered') {
@@ -133,12 +131,13 @@ function judge(told: readonly Told[], records: readonly RecordRow[], tokens: num
 }
 
 /**
- * Who leaves in the very moment in which the engine dies is told nothing more; and all of an answer
- * that comes in one piece is handed over before anybody can leave.
+ * Who leaves in the very moment in which the engine dies is told nothing more; and who leaves once
+ * the engine's whole answer was handed over has been answered.
  */
-function leftTooLate({ outcome, duration_ms, first_token_ms }: RecordRow): boolean {
-  if (outcome === 'cut') return true;
-  return outcome === 'answered' && duration_ms - (first_token_ms ?? 0) < 100;
+function leftTooLate(record: RecordRow, tokens: number): boolean {
+  if (record.outcome === 'cut') return true;
+  const is_whole = record.completion_tokens === tokens && record.is_estimated === 0;
+  return record.outcome === 'answered' && is_whole;
 }
 
 function summary(told: readonly Told[]): string {
