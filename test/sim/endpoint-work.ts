@@ -14,6 +14,7 @@ import type { MachineWorld } from './machine-world.ts';
 
 const look_every_ms = 60_000;
 const load_deadline_ms = 600_000;
+const unknown_ms = 1000;
 
 export function createSimWork(world: MachineWorld, clock: Clock): RunWork<RunTarget> {
   return {
@@ -33,7 +34,7 @@ export function createSimWork(world: MachineWorld, clock: Clock): RunWork<RunTar
       stages.begin('load');
       const began = clock.monotonic();
       while (!signal.aborted) {
-        if (await hasEnded(driver, run)) return failure('engine_exited');
+        if (await hasEnded(driver, clock, run, signal)) return failure('engine_exited');
         const ready_at = world.processes.get(runName(run))?.ready_at ?? 0;
         const left = ready_at - clock.monotonic();
         if (left <= 0) break;
@@ -48,7 +49,7 @@ export function createSimWork(world: MachineWorld, clock: Clock): RunWork<RunTar
       while (!signal.aborted) {
         await wakened(world, clock, run, look_every_ms, signal);
         if (signal.aborted) break;
-        if (await hasEnded(driver, run)) return failure('engine_exited');
+        if (await hasEnded(driver, clock, run, signal)) return failure('engine_exited');
         if (world.processes.get(runName(run))?.is_hanging) return failure('engine_hangs');
       }
       return { ok: true };
@@ -75,10 +76,19 @@ async function wakened(
   if (process !== undefined) process.ended = process.ended.filter((other) => other !== wake);
 }
 
-/** A driver that cannot say says nothing: the next look will. */
-async function hasEnded(driver: Driver, run: RunKey): Promise<boolean> {
+/** A driver that cannot say says nothing: it is asked again a little later. */
+async function hasEnded(
+  driver: Driver,
+  clock: Clock,
+  run: RunKey,
+  signal: AbortSignal,
+): Promise<boolean> {
   const all = await driver.observe().catch(() => null);
-  if (all === null) return false;
+  if (all === null) {
+    // What has ended wakes at once: without this wait no time would pass any more.
+    await clock.sleep(unknown_ms, signal);
+    return false;
+  }
   const found = all.find((entry) => runName(entry.run) === runName(run));
   return found === undefined || found.state === 'exited';
 }
