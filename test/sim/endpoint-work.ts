@@ -50,7 +50,9 @@ export function createSimWork(world: MachineWorld, clock: Clock): RunWork<RunTar
         await wakened(world, clock, run, look_every_ms, signal);
         if (signal.aborted) break;
         if (await hasEnded(driver, clock, run, signal)) return failure('engine_exited');
-        if (world.processes.get(runName(run))?.is_hanging) return failure('engine_hangs');
+        // Its health is asked for by its port, whatever the driver can say.
+        const process = world.processes.get(runName(run));
+        if (process?.is_hanging || process?.is_alive === false) return failure('engine_hangs');
       }
       return { ok: true };
     },
