@@ -9,6 +9,15 @@ import type { RunKey } from '../core/run.ts';
 export const gatewayApis = ['chat', 'completions', 'responses', 'embeddings', 'rerank'] as const;
 export type GatewayApi = (typeof gatewayApis)[number];
 
+/** OpenAI's path of each: ours, and that of every engine. */
+export const api_paths: Readonly<Record<GatewayApi, string>> = {
+  chat: '/v1/chat/completions',
+  completions: '/v1/completions',
+  responses: '/v1/responses',
+  embeddings: '/v1/embeddings',
+  rerank: '/v1/rerank',
+};
+
 /**
  * answered: whole, with the engine's own end; refused: an exact status before anything was sent;
  * cut: it broke after the client had part of it, and the client was told; client_left: the client

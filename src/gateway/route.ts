@@ -3,19 +3,13 @@
  */
 import { gatewayPrefixes, gatewayRoutes } from '../contract/routes.ts';
 import { type Refusal, refusals } from './errors.ts';
-import type { GatewayApi } from './request-record.ts';
+import { api_paths, type GatewayApi, gatewayApis } from './request-record.ts';
 
-const apis: Readonly<Record<string, GatewayApi>> = {
-  '/v1/chat/completions': 'chat',
-  '/v1/completions': 'completions',
-  '/v1/responses': 'responses',
-  '/v1/embeddings': 'embeddings',
-  '/v1/rerank': 'rerank',
-};
+const by_path = new Map(gatewayApis.map((api) => [api_paths[api], api]));
 
 /** Null: no engine answers it. */
 export function apiOf(path: string): GatewayApi | null {
-  return apis[path] ?? null;
+  return by_path.get(path) ?? null;
 }
 
 const models_path = '/v1/models';

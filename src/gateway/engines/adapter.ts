@@ -12,8 +12,8 @@ import type { Fields } from '../whole/fields.ts';
 
 export type EngineAdapter = {
   name: string;
-  /** Where it answers; an API that is not here it lacks. */
-  paths: Readonly<Partial<Record<GatewayApi, string>>>;
+  /** What it answers, each at OpenAI's path. */
+  apis: readonly GatewayApi[];
   /** The model's name where the engine would take another for one to load; null: the endpoint's. */
   model: string | null;
   /** What the usage at the end of its streams is of. */

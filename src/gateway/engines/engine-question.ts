@@ -6,7 +6,7 @@
  * changed. Errors are values.
  */
 import type { Refusal } from '../errors.ts';
-import type { GatewayApi } from '../request-record.ts';
+import { api_paths, type GatewayApi } from '../request-record.ts';
 import { askForUse, wantedUse } from '../use/ask-for-use.ts';
 import { choicesOf, estimatePrompt } from '../use/estimate.ts';
 import { createUseMeter, type UseMeter } from '../use/meter.ts';
@@ -57,8 +57,7 @@ export type AskRead = { ok: true; value: EngineAsk } | { ok: false; refusal: Ref
 
 export function askOf(engine: EngineAdapter, to_ask: ToAsk): AskRead {
   const { api, fields } = to_ask;
-  const path = engine.paths[api];
-  if (path === undefined) return { ok: false, refusal: apiLacking(engine, to_ask) };
+  if (!engine.apis.includes(api)) return { ok: false, refusal: apiLacking(engine, to_ask) };
   const unable = engine.problemWith(fields);
   if (unable !== null) return { ok: false, refusal: refusalFor(engine, to_ask, unable) };
   const kept = kept_fields.find((field) => api === 'responses' && Boolean(fields[field]));
@@ -79,7 +78,7 @@ export function askOf(engine: EngineAdapter, to_ask: ToAsk): AskRead {
     });
   const createFill = () =>
     api === 'responses' && engine.lacks_places ? createResponseFill() : null;
-  return { ok: true, value: { path, body, is_stream, createMeter, createFill } };
+  return { ok: true, value: { path: api_paths[api], body, is_stream, createMeter, createFill } };
 }
 
 /** Whoever asks for a stream gets what the engine makes of that. */
@@ -119,7 +118,7 @@ function bodyOf(fields: Fields): Buffer | null {
 }
 
 function apiLacking(engine: EngineAdapter, { api, name }: ToAsk): Refusal {
-  const has = Object.keys(engine.paths).join(', ');
+  const has = engine.apis.join(', ');
   const message = `The engine of ${name} (${engine.name}) has no ${api}; it has ${has}.`;
   return { status: 400, message, code: 'not_supported', param: 'model' };
 }

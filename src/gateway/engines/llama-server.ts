@@ -6,17 +6,12 @@
  * slots are chosen by likeness, whoever asked before, so that where tenants are to be kept apart
  * nothing is reused at all.
  */
+import { gatewayApis } from '../request-record.ts';
 import type { EngineAdapter } from './adapter.ts';
 
 export const llamaServer: EngineAdapter = {
   name: 'llama-server',
-  paths: {
-    chat: '/v1/chat/completions',
-    completions: '/v1/completions',
-    responses: '/v1/responses',
-    embeddings: '/v1/embeddings',
-    rerank: '/v1/rerank',
-  },
+  apis: gatewayApis,
   model: null,
   use_of: 'choice',
   use_on_demand: { is_told_anyway: true, continuous: false },

@@ -13,7 +13,7 @@ import type { EngineAdapter } from './adapter.ts';
 
 export const mlx: EngineAdapter = {
   name: 'mlx',
-  paths: { chat: '/v1/chat/completions', completions: '/v1/completions' },
+  apis: ['chat', 'completions'],
   model: 'default_model',
   use_of: 'answer',
   use_on_demand: { is_told_anyway: false, continuous: false },

@@ -5,17 +5,12 @@
  * stream of a beam search or of the logprobs of a prompt; a salt that keeps the beginnings of
  * prompts apart.
  */
+import { gatewayApis } from '../request-record.ts';
 import type { EngineAdapter } from './adapter.ts';
 
 export const vllm: EngineAdapter = {
   name: 'vllm',
-  paths: {
-    chat: '/v1/chat/completions',
-    completions: '/v1/completions',
-    responses: '/v1/responses',
-    embeddings: '/v1/embeddings',
-    rerank: '/v1/rerank',
-  },
+  apis: gatewayApis,
   model: null,
   use_of: 'answer',
   use_on_demand: { is_told_anyway: false, continuous: true },
