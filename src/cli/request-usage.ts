@@ -3,18 +3,14 @@
  * endpoints, with their tokens. Never a price.
  */
 import type { RequestGroup, RequestUsagePage } from '../contract/request-usage.ts';
-import { withQuery } from './audit.ts';
 import type { Client } from './client.ts';
 import { msText } from './gateway-top.ts';
 import type { Context } from './io.ts';
 import { printTable } from './output.ts';
+import { readReportPages } from './report-pages.ts';
 
 export type RequestReport = Omit<RequestUsagePage, 'next_cursor'>;
 type Item = RequestUsagePage['items'][number];
-
-const page_rows = 200;
-/** Pages read before the rest is left out. */
-const page_limit = 100;
 
 export async function readRequestReport(
   client: Client,
@@ -25,18 +21,7 @@ export async function readRequestReport(
     tenant: string | undefined;
   },
 ): Promise<RequestReport> {
-  const read = (more: object) =>
-    client.call<RequestUsagePage>(
-      'GET',
-      withQuery('/v1/usage/requests', { ...asked, limit: page_rows, ...more }),
-    );
-  const { next_cursor, ...report } = await read({});
-  let cursor = next_cursor;
-  for (let page = 1; page < page_limit && cursor !== null; page += 1) {
-    const next = await read({ from: report.from, to: report.to, cursor });
-    report.items.push(...next.items);
-    cursor = next.next_cursor;
-  }
+  const report = await readReportPages<RequestUsagePage>(client, '/v1/usage/requests', asked);
   if (asked.group_by !== 'day') report.items.sort((a, b) => b.requests - a.requests);
   return report;
 }

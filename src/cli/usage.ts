@@ -3,12 +3,12 @@
  * price.
  */
 import type { UsagePage } from '../contract/usage.ts';
-import { withQuery } from './audit.ts';
 import { type Client, openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
 import { momentOf, momentText } from './moment.ts';
 import { printJson, printTable, say } from './output.ts';
+import { readReportPages } from './report-pages.ts';
 import { printRequests, type RequestReport, readRequestReport } from './request-usage.ts';
 
 export type UsageOptions = {
@@ -22,9 +22,6 @@ export type UsageOptions = {
 type Report = Omit<UsagePage, 'next_cursor'>;
 type Item = UsagePage['items'][number];
 
-const page_rows = 200;
-/** Pages read before the rest is left out. */
-const page_limit = 100;
 const hour_ms = 3600_000;
 
 export async function usage(context: Context, options: UsageOptions): Promise<number> {
@@ -65,19 +62,7 @@ async function readReport(
   asked: ReturnType<typeof windowOf>,
   by: UsagePage['group_by'],
 ): Promise<Report> {
-  const read = (more: object) =>
-    client.call<UsagePage>(
-      'GET',
-      withQuery('/v1/usage', { ...asked, group_by: by, limit: page_rows, ...more }),
-    );
-  const { next_cursor, ...report } = await read({});
-  let cursor = next_cursor;
-  for (let page = 1; page < page_limit && cursor !== null; page += 1) {
-    // The window of the first page, so that all pages show the same.
-    const next = await read({ from: report.from, to: report.to, cursor });
-    report.items.push(...next.items);
-    cursor = next.next_cursor;
-  }
+  const report = await readReportPages<UsagePage>(client, '/v1/usage', { ...asked, group_by: by });
   return { ...report, items: inOrder(report.items, by) };
 }
 
