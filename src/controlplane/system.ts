@@ -51,9 +51,8 @@ import { openSecrets } from './secrets.ts';
 import { type Listening, listen } from './server.ts';
 import { addSimMachines } from './sim-machines.ts';
 import { storeRefusal } from './store-refusal.ts';
-import { besideTargets } from './targets.ts';
 import { openUse } from './use.ts';
-import { type WriteWatch, watchWrites } from './write-watch.ts';
+import { background, type WriteWatch, watchWrites } from './write-watch.ts';
 import { type Counted, countWrites } from './written.ts';
 
 export type SystemOptions = {
@@ -122,7 +121,7 @@ async function start(options: SystemOptions): Promise<System> {
   });
   // A file has no other writer; a database may be taken over by another control plane (ADR-0038).
   const is_alone = options.database_url === null;
-  const watch = watchWrites(is_alone ? rememberProofs(opened) : opened, besideTargets);
+  const watch = watchWrites(is_alone ? rememberProofs(opened) : opened, background);
   const { store } = watch;
   const asOf = is_alone ? watch.asOf : () => null;
   const proofs = createProofs({ store, clock, random, data_dir });

@@ -9,8 +9,8 @@ import { guarded, writesTargets } from '../../test/lib/rig-transactions.ts';
 import { digest } from '../lib/secret.ts';
 import type { Sql } from '../store/sql.ts';
 import { transactions } from '../store/transactions.ts';
-import { besideTargets, type Targets } from './targets.ts';
-import { createMemory, watchWrites } from './write-watch.ts';
+import type { Targets } from './targets.ts';
+import { background, createMemory, watchWrites } from './write-watch.ts';
 
 const never = new AbortController().signal;
 const endpoint = { kind: 'endpoint', model: 'smollm2-135m', name: 'chat' };
@@ -157,7 +157,7 @@ test('who asks while the same is being read waits for that read, unless somethin
 });
 
 test('what may be written beside a memory is there, and leads no request elsewhere', async () => {
-  for (const name of besideTargets) assert.ok(name in transactions, name);
+  for (const name of background) assert.ok(name in transactions, name);
   const sql = { run: async () => 1 } as unknown as Sql;
   const writing = (text: string) => guarded((on: Sql) => on.run(text, []), writesTargets)(sql, {});
   await writing('update runs set proven_steady = $1 where run_epoch = $2');

@@ -55,21 +55,6 @@ export type Targets = {
 /** What a name led to, and the row that says why where it leads to no replica. */
 type Looked = { row: TargetRow; found: FoundEndpoint } | null;
 
-/** Transactions that change neither a key nor where a name leads. */
-export const besideTargets: ReadonlySet<string> = new Set([
-  'closeRequestJournal',
-  'forgetRequests',
-  'openRequestJournal',
-  'proveRunning',
-  'recordNotes',
-  'recordRequests',
-  'recordSamples',
-  'saveUses',
-  'sealActivity',
-  'touchSession',
-  'touchToken',
-]);
-
 export function createTargets(deps: TargetDeps): Targets {
   const { store, asOf, waker, presence } = deps;
   const wakes = createWakeLimit(deps.clock);

@@ -8,9 +8,29 @@
  */
 import type { EinsoraStore } from '../store/transactions.ts';
 
+/**
+ * What is written all the time, and leads no request and no placement anywhere else: on the tests'
+ * rig such a transaction fails that writes a key, an endpoint or what else leads to one.
+ */
+export const background: ReadonlySet<string> = new Set([
+  'closeRequestJournal',
+  'forgetRequests',
+  'openRequestJournal',
+  'proveRunning',
+  'recordNotes',
+  'recordRequests',
+  'recordSamples',
+  'saveUses',
+  'sealActivity',
+  'touchSession',
+  'touchToken',
+]);
+
 export type WriteWatch = {
   /** The store, through which all writes must go. */
   store: EinsoraStore;
+  /** Another number after each write that may matter, or may have happened. */
+  written(): number;
   /** Another number after each write that may matter; null while one is on its way. */
   asOf(): number | null;
 };
@@ -32,7 +52,11 @@ export function watchWrites(store: EinsoraStore, beside: ReadonlySet<string>): W
     }
   }
 
-  return { store: { ...store, transact }, asOf: () => (writing === 0 ? generation : null) };
+  return {
+    store: { ...store, transact },
+    written: () => generation,
+    asOf: () => (writing === 0 ? generation : null),
+  };
 }
 
 export type Memory<Value> = {

@@ -5,39 +5,13 @@
  * log, samples, last uses, the gateway's requests) is left out, for it is written all the time.
  */
 import type { Changes } from './changes.ts';
+import { background, type WriteWatch, watchWrites } from './write-watch.ts';
 
-const beside = new Set([
-  'closeRequestJournal',
-  'forgetRequests',
-  'openRequestJournal',
-  'proveRunning',
-  'recordNotes',
-  'recordRequests',
-  'recordSamples',
-  'saveUses',
-  'sealActivity',
-  'startLedgerClock',
-  'touchSession',
-  'touchToken',
-]);
+const beside = new Set([...background, 'startLedgerClock']);
 
-export type Counted = Changes & {
-  /** Another number after each write that may matter. */
-  written(): number;
-};
+export type Counted = Changes & Pick<WriteWatch, 'written'>;
 
 export function countWrites(changes: Changes): Counted {
-  const { store } = changes;
-  let written = 0;
-
-  async function transact(name: never, args: never): Promise<never> {
-    try {
-      return (await store.transact(name, args)) as never;
-    } finally {
-      // Also one that failed: where that is unknown, it may have happened.
-      if (!beside.has(name)) written += 1;
-    }
-  }
-
-  return { ...changes, written: () => written, store: { ...store, transact } };
+  const { store, written } = watchWrites(changes.store, beside);
+  return { ...changes, written, store };
 }

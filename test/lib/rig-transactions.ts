@@ -8,7 +8,7 @@
  * fails, in whatever test it is.
  */
 import { besideProofs } from '../../src/controlplane/auth/proof-cache.ts';
-import { besideTargets } from '../../src/controlplane/targets.ts';
+import { background } from '../../src/controlplane/write-watch.ts';
 import type { Json, Sql, SqlValue, TransactionTable } from '../../src/store/sql.ts';
 import { transactions as all } from '../../src/store/transactions.ts';
 
@@ -17,7 +17,7 @@ export const injected = 'a fault of the test';
 const released = Object.fromEntries(
   Object.entries(all).map(([name, run]) => {
     const proofs = besideProofs.has(name) ? guarded(run) : run;
-    return [name, besideTargets.has(name) ? guarded(proofs, writesTargets) : proofs];
+    return [name, background.has(name) ? guarded(proofs, writesTargets) : proofs];
   }),
 ) as typeof all;
 

@@ -32,10 +32,9 @@ import { createMachineViews } from '../../src/controlplane/machine-views.ts';
 import { createQueueView } from '../../src/controlplane/queue-view.ts';
 import type { Reclaims } from '../../src/controlplane/reclaim.ts';
 import type { RequestRecords } from '../../src/controlplane/request-records.ts';
-import { besideTargets } from '../../src/controlplane/targets.ts';
 import type { Upgrades } from '../../src/controlplane/upgrades.ts';
 import type { Use } from '../../src/controlplane/use.ts';
-import { type WriteWatch, watchWrites } from '../../src/controlplane/write-watch.ts';
+import { background, type WriteWatch, watchWrites } from '../../src/controlplane/write-watch.ts';
 import { makeId } from '../../src/core/ids.ts';
 import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
 import { createBalancer } from '../../src/gateway/balance/balancer.ts';
@@ -313,7 +312,7 @@ function fixedDeps(
 function remembering(opened: RigStore, kind?: StoreKind): Pick<Rig, 'store' | 'asOf'> {
   if (kind === 'postgres') return { store: opened, asOf: () => null };
   const proofs = rememberProofs(opened as unknown as EinsoraStore);
-  const { store, asOf } = watchWrites(proofs, besideTargets);
+  const { store, asOf } = watchWrites(proofs, background);
   return { store: store as unknown as RigStore, asOf };
 }
 
