@@ -5,16 +5,11 @@
  * Invariants: the program costs as little as it can, so that what is measured is what stands before
  * it; all listen on loopback alone, until whoever started them ends them.
  */
-import { Agent, createServer, request as httpRequest } from 'node:http';
-import {
-  type AddressInfo,
-  createServer as createTcpServer,
-  type Server,
-  type Socket,
-} from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { systemClock } from '../src/lib/clock.ts';
 import { systemRandom } from '../src/lib/random.ts';
 import { createSiteRig } from '../test/lib/site-rig.ts';
+import { createBareProxy, listenOn } from './bare-proxy.ts';
 
 export type Asked = { port: number; host: string; headers: string[] };
 
@@ -29,8 +24,8 @@ const small = Buffer.concat([
 ]);
 const piece = Buffer.alloc(256 * 1024, 7);
 
-if (role === 'program') say(await listenOn(createTcpServer(answer)));
-else if (role === 'bare') say(await bare());
+if (role === 'program') say(await listenOn(createServer(answer)));
+else if (role === 'bare') say(await listenOn(createBareProxy(upstream_port)));
 else await product();
 
 /** Answers `GET /small` with a kilobyte, and `GET /big/<bytes>` with so many. */
@@ -55,23 +50,6 @@ function answer(socket: Socket): void {
   });
 }
 
-function bare(): Promise<number> {
-  const agent = new Agent({ keepAlive: true });
-  const server = createServer((request, response) => {
-    const { method, url: path, headers } = request;
-    const asked = httpRequest(
-      { host: '127.0.0.1', port: upstream_port, method, path, headers, agent },
-      (answered) => {
-        response.writeHead(answered.statusCode ?? 502, answered.headers);
-        answered.pipe(response);
-      },
-    );
-    asked.on('error', () => response.destroy());
-    request.pipe(asked);
-  });
-  return listenOn(server);
-}
-
 /** The product's listeners and proxy, with a notebook whose run is the program. */
 async function product(): Promise<void> {
   const { connect } = await import('node:net');
@@ -90,10 +68,4 @@ async function product(): Promise<void> {
 
 function say(port: number, host = `127.0.0.1:${port}`, headers: string[] = []): void {
   console.log(JSON.stringify({ port, host, headers } satisfies Asked));
-}
-
-function listenOn(server: Server): Promise<number> {
-  return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
-  });
 }

@@ -3,25 +3,13 @@
  *
  * Invariants: an answer of another length, or a connection that ends, is an error and not a figure.
  */
-import { connect, type Socket } from 'node:net';
 import type { Asked } from './access-child.ts';
+import { keepAsking, type Lane, openSocket } from './lanes.ts';
 
 /** Answers a second, by so many connections, each of which asks again once it is answered. */
 export async function requestsPerSecond(asked: Asked, connections: number, ms: number) {
   const lanes = await Promise.all(Array.from({ length: connections }, () => openLane(asked)));
-  const began = performance.now();
-  let count = 0;
-  await Promise.all(
-    lanes.map(async (lane) => {
-      while (performance.now() - began < ms) {
-        await lane.ask();
-        count += 1;
-      }
-    }),
-  );
-  const took = performance.now() - began;
-  for (const { socket } of lanes) socket.destroy();
-  return (count * 1000) / took;
+  return (await keepAsking(lanes, ms)).per_s;
 }
 
 /** How long each of so many requests takes over one connection: the median, in milliseconds. */
@@ -40,7 +28,7 @@ export async function latency(asked: Asked, requests: number): Promise<number> {
 
 /** Megabytes a second of one long answer. */
 export async function megabytesPerSecond(asked: Asked, bytes: number): Promise<number> {
-  const socket = await open(asked);
+  const socket = await openSocket(asked.port);
   const began = performance.now();
   socket.write(requestOf(asked, `/big/${bytes}`));
   let got = 0;
@@ -56,11 +44,9 @@ export async function megabytesPerSecond(asked: Asked, bytes: number): Promise<n
   return bytes / 1e6 / took_s;
 }
 
-type Lane = { socket: Socket; ask(): Promise<void> };
-
 /** The length of an answer is that of the first one: only then is one told from the next. */
 async function openLane(asked: Asked): Promise<Lane> {
-  const socket = await open(asked);
+  const socket = await openSocket(asked.port);
   const request = requestOf(asked, '/small');
   let length = 0;
   let got = 0;
@@ -98,15 +84,6 @@ function lengthOf(first: Buffer): number {
   if (Number.isFinite(body)) return head + 4 + body;
   if (chunked === undefined) throw new Error('an answer without a length');
   return head + 4 + chunked.length + 2 + Number.parseInt(chunked, 16) + 2 + 5;
-}
-
-function open({ port }: Asked): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.setNoDelay(true);
-    socket.once('error', reject);
-    socket.once('connect', () => resolve(socket));
-  });
 }
 
 function requestOf({ host, headers }: Asked, path: string): string {

@@ -4,9 +4,9 @@
  *
  * Invariants: all listen on loopback alone, until whoever started them ends them.
  */
-import { Agent, createServer, request as httpRequest } from 'node:http';
-import { type AddressInfo, connect, type Server } from 'node:net';
+import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { createBareProxy, listenOn } from './bare-proxy.ts';
 import type { Asked } from './gateway-load.ts';
 import { createMock } from './gateway-mock.ts';
 
@@ -16,27 +16,12 @@ const upstream_port = Number(upstream);
 const is_path = upstream.startsWith('/');
 
 if (role === 'mock') say({ port: await listenOn(createMock()), headers: [] });
-else if (role === 'bare') say({ port: await listenOn(bare()), headers: [] });
+else if (role === 'bare')
+  say({ port: await listenOn(createBareProxy(upstream_port)), headers: [] });
 else {
   // Only here: the others are to hold no more than they need.
   const { startProduct } = await import('./gateway-product.ts');
   say(await startProduct(dial));
-}
-
-function bare(): Server {
-  const agent = new Agent({ keepAlive: true });
-  return createServer((request, response) => {
-    const { method, url: path, headers } = request;
-    const asked = httpRequest(
-      { host: '127.0.0.1', port: upstream_port, method, path, headers, agent },
-      (answered) => {
-        response.writeHead(answered.statusCode ?? 502, answered.headers);
-        answered.pipe(response);
-      },
-    );
-    asked.on('error', () => response.destroy());
-    request.pipe(asked);
-  });
 }
 
 function dial(): Promise<Duplex> {
@@ -50,12 +35,4 @@ function dial(): Promise<Duplex> {
 
 function say(asked: Asked): void {
   console.log(JSON.stringify(asked));
-}
-
-function listenOn(server: Server): Promise<number> {
-  return new Promise((resolve) => {
-    server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () =>
-      resolve((server.address() as AddressInfo).port),
-    );
-  });
 }

@@ -8,7 +8,7 @@
 import { systemClock, withDeadline } from '../src/lib/clock.ts';
 import type { Child } from './child.ts';
 import { rounded } from './figures.ts';
-import { type Asked, type Lane, openLane } from './gateway-load.ts';
+import { type Asked, type GatewayLane, openLane } from './gateway-load.ts';
 import { residentMb } from './served-program.ts';
 
 const opened_at_once = 100;
@@ -19,7 +19,7 @@ export async function holdStreams(
   engine: Asked,
   count: number,
 ): Promise<Record<string, unknown>> {
-  const lanes: Lane[] = [];
+  const lanes: GatewayLane[] = [];
   const within = <T>(work: Promise<T>) =>
     withDeadline(systemClock, patience_ms, 'streams that were open did not go on', work);
   const ok = `streams_held_${count}_ok`;

@@ -4,8 +4,8 @@
  * Invariants: an answer of another status, a stream without its `[DONE]` and a connection that ends
  * are errors and not figures.
  */
-import { connect, type Socket } from 'node:net';
 import { held_user, long_tokens, short_tokens } from './gateway-mock.ts';
+import { keepAsking, type Lane, openSocket } from './lanes.ts';
 
 export type Asked = { port: number; headers: string[] };
 export type Kind = 'plain' | 'stream' | 'held';
@@ -13,19 +13,7 @@ export type Kind = 'plain' | 'stream' | 'held';
 /** Answers a second, by so many connections, each of which asks again once it is answered. */
 export async function answersPerSecond(asked: Asked, kind: Kind, connections: number, ms: number) {
   const lanes = await Promise.all(Array.from({ length: connections }, () => openLane(asked, kind)));
-  const began = performance.now();
-  let count = 0;
-  await Promise.all(
-    lanes.map(async (lane) => {
-      while (performance.now() - began < ms) {
-        await lane.ask();
-        count += 1;
-      }
-    }),
-  );
-  const took = performance.now() - began;
-  for (const { socket } of lanes) socket.destroy();
-  return { per_s: (count * 1000) / took, count };
+  return keepAsking(lanes, ms);
 }
 
 /** How long each question takes over one connection, for so long: in milliseconds, sorted. */
@@ -42,16 +30,13 @@ export async function latencies(asked: Asked, ms: number): Promise<number[]> {
   return times.sort((a, b) => a - b);
 }
 
-export type Lane = {
-  socket: Socket;
-  /** Resolves when the answer is whole. */
-  ask(): Promise<void>;
+export type GatewayLane = Lane & {
   /** Resolves when the first token of the answer is there. */
   first(): Promise<void>;
 };
 
-export async function openLane(asked: Asked, kind: Kind): Promise<Lane> {
-  const socket = await open(asked);
+export async function openLane(asked: Asked, kind: Kind): Promise<GatewayLane> {
+  const socket = await openSocket(asked.port);
   const question = questionOf(asked, kind);
   let answer = createAnswer();
   let settle: () => void = () => {};
@@ -128,18 +113,6 @@ function createAnswer() {
     return 'first';
   }
   return { see, isDone: () => is_done };
-}
-
-function open({ port }: Asked): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.setNoDelay(true);
-    socket.once('error', reject);
-    socket.once('connect', () => {
-      socket.off('error', reject);
-      resolve(socket);
-    });
-  });
 }
 
 function questionOf({ port, headers }: Asked, kind: Kind): string {
