@@ -2,6 +2,7 @@
  * What a client gets to see while it waits, and that in the end it hears the truth.
  */
 import assert from 'node:assert/strict';
+import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import { errorOf, open, readAll, send } from '../../test/lib/gateway-rig.ts';
 import { type ReplicaRig, startReplicaRig } from '../../test/lib/replica-rig.ts';
@@ -33,14 +34,20 @@ async function withRig(scripts: Script[], body: (rig: ReplicaRig) => Promise<voi
   }
 }
 
+/** The answer to a stream whose engine said nothing for as long as an answer is held. */
+async function toldToWait(rig: ReplicaRig): Promise<IncomingMessage> {
+  const asked = rig.engines[0]?.next();
+  const answer = open(rig);
+  await asked;
+  rig.clock.advance(10_000);
+  return answer;
+}
+
 test('a client that waits for long is told so, and in the end who answered', async () => {
   const { waits, go } = held(good);
   await withRig([waits], async (rig) => {
-    const asked = rig.engines[0]?.next();
-    const answer = open(rig);
-    await asked;
-    rig.clock.advance(10_000);
-    const { headers, statusCode } = await answer;
+    const answer = await toldToWait(rig);
+    const { headers, statusCode } = answer;
     assert.equal(statusCode, 200);
     for (const name of ['served-by', 'fallback', 'attempts']) {
       assert.equal(headers[`x-einsora-${name}`], 'pending', name);
@@ -49,7 +56,7 @@ test('a client that waits for long is told so, and in the end who answered', asy
     rig.clock.advance(15_000);
     rig.clock.advance(14_999);
     go();
-    const { text, whole } = await readAll(await answer);
+    const { text, whole } = await readAll(answer);
     const truth =
       ': X-Einsora-Served-By: machine=m0; class=cpu-1; region=home; model=smol\n' +
       ': X-Einsora-Fallback: none\n: X-Einsora-Attempts: 1\n\n';
@@ -76,13 +83,9 @@ test('within that time nothing at all is sent, and all is exact', async () => {
 test('an answer that fails after the client was told to wait is an error event, and cut', async () => {
   const { waits, go } = held((reply) => void reply.destroy());
   await withRig([waits], async (rig) => {
-    const asked = rig.engines[0]?.next();
-    const answer = open(rig);
-    await asked;
-    rig.clock.advance(10_000);
-    await answer;
+    const answer = await toldToWait(rig);
     go();
-    const { text, whole } = await readAll(await answer);
+    const { text, whole } = await readAll(answer);
     assert.equal(whole, false);
     const error = JSON.parse(text.slice(ping.length + 'data: '.length)).error;
     assert.equal(error.code, 'engine_cut');
@@ -94,13 +97,9 @@ test('an answer that fails after the client was told to wait is an error event, 
 test('a client that waits is served by the second engine as if there had been no first', async () => {
   const { waits, go } = held((reply) => void reply.destroy());
   await withRig([waits, good], async (rig) => {
-    const asked = rig.engines[0]?.next();
-    const answer = open(rig);
-    await asked;
-    rig.clock.advance(10_000);
-    await answer;
+    const answer = await toldToWait(rig);
     go();
-    const { text, whole } = await readAll(await answer);
+    const { text, whole } = await readAll(answer);
     assert.equal(whole, true);
     assert.match(text, /machine=m1;.*\n.*\n: X-Einsora-Attempts: 2\n\ndata: \[DONE\]/);
   });

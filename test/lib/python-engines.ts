@@ -16,6 +16,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { spawnChild } from '../../src/lib/exec.ts';
 import { vllmCommand, vllmEngine } from '../../src/runtimes/vllm.ts';
 import { writeKnownAnswerFolder } from './known-answer-folder.ts';
+import { watchChild } from './watched-child.ts';
 import { hostEnv } from './wheel-bench.ts';
 
 export type PythonEngine = { dial(): Promise<Socket>; stop(): Promise<void> };
@@ -62,30 +63,18 @@ async function started(
   open: () => Socket,
 ): Promise<PythonEngine> {
   const child = spawnChild(program, args, { env: { ...hostEnv, ...env } });
-  let said = '';
-  const keep = (chunk: Buffer) => {
-    said = (said + chunk.toString()).slice(-2000);
-  };
-  child.stdout?.on('data', keep);
-  child.stderr?.on('data', keep);
-  let is_over = false;
-  const ended = new Promise<void>((resolve) => {
-    child.once('close', () => {
-      is_over = true;
-      resolve();
-    });
-  });
+  const { said, isOver, ended } = watchChild(child);
   const stop = async () => {
     child.kill('SIGTERM');
     await ended;
   };
   const dial = () => dialled(open());
-  for (let tries = 0; tries < 1200 && !is_over; tries += 1) {
+  for (let tries = 0; tries < 1200 && !isOver(); tries += 1) {
     if (await isHealthy(dial)) return { dial, stop };
     await systemClock.sleep(250);
   }
   await stop();
-  throw new Error(`${program} ${args[1]} does not answer: ${said}`);
+  throw new Error(`${program} ${args[1]} does not answer: ${said()}`);
 }
 
 function dialled(connection: Socket): Promise<Socket> {

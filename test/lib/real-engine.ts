@@ -17,6 +17,7 @@ import { resolveModel } from '../../src/models/source.ts';
 import { createLlamaCpp } from '../../src/runtimes/llama-cpp.ts';
 import type { EngineCommand } from '../../src/runtimes/runtime.ts';
 import { until } from './program.ts';
+import { watchChild } from './watched-child.ts';
 import { hostEnv, testCache } from './wheel-bench.ts';
 
 export type RealEngine = {
@@ -47,19 +48,7 @@ export async function startRealEngine(options: RealEngineOptions): Promise<RealE
   const root = mkdtempSync(join(tmpdir(), 'einsora-real-'));
   const child = start(await commandFor(options), root, options.parameters ?? {});
   const socket = join(root, 'api.sock');
-  let said = '';
-  const keep = (chunk: Buffer) => {
-    said = (said + chunk.toString()).slice(-2000);
-  };
-  child.stdout?.on('data', keep);
-  child.stderr?.on('data', keep);
-  let is_over = false;
-  const ended = new Promise<void>((resolve) => {
-    child.once('close', () => {
-      is_over = true;
-      resolve();
-    });
-  });
+  const { said, isOver, ended } = watchChild(child);
   const kill = async () => {
     child.kill('SIGKILL');
     await ended;
@@ -69,11 +58,11 @@ export async function startRealEngine(options: RealEngineOptions): Promise<RealE
     rmSync(root, { recursive: true, force: true });
   };
   const isReady = async () =>
-    is_over || (await call(socket, '/health').catch(() => null))?.status === 200;
-  await until(isReady, 60_000, () => `the engine said:\n${said}`);
-  if (is_over) {
+    isOver() || (await call(socket, '/health').catch(() => null))?.status === 200;
+  await until(isReady, 60_000, () => `the engine said:\n${said()}`);
+  if (isOver()) {
     await stop();
-    throw new Error(`the engine ended:\n${said}`);
+    throw new Error(`the engine ended:\n${said()}`);
   }
   return {
     pid: child.pid ?? 0,
