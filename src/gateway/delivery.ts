@@ -9,7 +9,7 @@
 import { limits } from '../contract/limits.ts';
 import { errorBody, type Refusal } from './errors.ts';
 import { type Exchange, refuse } from './exchange.ts';
-import { isClientGone, refusalOfStop } from './stop.ts';
+import { isClientGone, toldOf } from './stop.ts';
 
 export type Delivery = {
   /** Part of an answer has gone out: no other may follow. */
@@ -73,10 +73,9 @@ export function openDelivery(exchange: Exchange): Delivery {
       deadlines.clear('hold');
       deadlines.clear('ping');
       if (sent === 'nothing') return refuse(exchange, refusal);
-      const reason = stop.reason();
-      const told = reason === null ? refusal : refusalOfStop(reason);
+      const told = toldOf(stop, refusal);
       report.code = told.code ?? 'failed';
-      report.is_broken = reason !== 'client_left';
+      report.is_broken = stop.reason() !== 'client_left';
       breakOff(exchange, told);
     },
   };

@@ -10,7 +10,7 @@ import type { Clock } from '../lib/clock.ts';
 import { createDeadlines, type Deadlines } from './deadlines.ts';
 import { errorBody, type Refusal, refusalHeaders } from './errors.ts';
 import { newReport, type Report } from './report.ts';
-import { createStop, isClientGone, refusalOfStop, type Stop } from './stop.ts';
+import { createStop, isClientGone, type Stop, toldOf } from './stop.ts';
 
 const one_piece_bytes = 16 * 1024;
 
@@ -61,10 +61,9 @@ export function openExchange(
 /** Ends the exchange with a refusal, or silently where nobody is left to read one. */
 export function refuse(exchange: Exchange, refusal: Refusal): void {
   const { request, response, request_id, report, stop, headers } = exchange;
-  const reason = stop.reason();
-  const told: Refusal = reason === null ? refusal : refusalOfStop(reason);
+  const told = toldOf(stop, refusal);
   report.code = told.code ?? 'refused';
-  if (response.destroyed || isClientGone(reason)) return void response.destroy();
+  if (response.destroyed || isClientGone(stop.reason())) return void response.destroy();
   const text = Buffer.from(JSON.stringify(errorBody(told, request_id)));
   const has_body = request.method !== 'HEAD';
   report.bytes = has_body ? text.length : 0;

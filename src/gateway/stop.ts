@@ -59,8 +59,13 @@ export function createStop(): Stop {
   };
 }
 
-/** As the client is told, where it is there to be told. */
-export function refusalOfStop(reason: StopReason): Refusal {
+/** What the client is told: where it was stopped, the reason of that in place of any other. */
+export function toldOf(stop: Stop, refusal: Refusal): Refusal {
+  const reason = stop.reason();
+  return reason === null ? refusal : refusalOfStop(reason);
+}
+
+function refusalOfStop(reason: StopReason): Refusal {
   switch (reason) {
     case 'client_left':
       return refusals.clientLeft;
