@@ -106,7 +106,7 @@ async function loadProduct(folder: string, ms: number): Promise<Product> {
     sources: { hub_url: 'https://hub.invalid', trusted_origins: [] },
     ...{ offer: { cpu_millis: null, memory_bytes: null } },
     ...{ clock: systemClock, random: systemRandom },
-    log: openLog({ level: 'info', destination: join(folder, 'bench.log') }),
+    log: openLog({ level: 'info', destination: join(folder, 'bench.log'), clock: systemClock }),
   });
   const loader = openLoader();
   try {

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import type { SimMachine } from '../contract/sim-machines.ts';
 import { systemClock } from '../lib/clock.ts';
 import { makePrivateFolder, writeDurably } from '../lib/files.ts';
-import { openLog } from '../lib/log.ts';
+import { type Log, openLog } from '../lib/log.ts';
 import { systemRandom } from '../lib/random.ts';
 import { forgetPage, page_file_ms } from './browser.ts';
 import { reasonError, usageError } from './cli-error.ts';
@@ -61,7 +61,7 @@ export async function up(
     sources: sourcesOf(),
     clock: systemClock,
     random: systemRandom,
-    log: openLog({ level: config.log_level, destination: log_path }),
+    log: logIn(log_path, config.log_level),
   });
   const place = join(data_dir, 'control-plane.json');
   const { url } = system;
@@ -103,6 +103,13 @@ export async function up(
   rmSync(place, { force: true });
   say(`\nThe control plane has stopped. ${goingOn(going_on)}`);
   return exitCode('ok');
+}
+
+function logIn(destination: string, level: string): Log {
+  const log = openLog({ level, destination, clock: systemClock });
+  // Also where an error that nobody caught ends it.
+  process.on('exit', log.flush);
+  return log;
 }
 
 /** What upgrades of the store left: each keeps it as it was before. */

@@ -6,6 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { createFakeClock } from '../../test/lib/fake-clock.ts';
 import { describeError, type Log, openLog } from './log.ts';
 import { Secret } from './secret.ts';
 
@@ -13,7 +14,9 @@ function written(say: (log: Log) => void, level = 'info') {
   const folder = mkdtempSync(join(tmpdir(), 'einsora-log-'));
   const path = join(folder, 'below', 'program.log');
   try {
-    say(openLog({ level, destination: path }));
+    const log = openLog({ level, destination: path, clock: createFakeClock() });
+    say(log);
+    log.flush();
     const mode = statSync(path).mode & 0o777;
     const lines = readFileSync(path, 'utf8')
       .split('\n')
