@@ -19,9 +19,9 @@ import { type Model, validateModel } from '../models/validate.ts';
 import { imageEngine } from '../runtimes/llama-cpp/image.ts';
 import type { Engine, EngineCommand, Runtime } from '../runtimes/runtime.ts';
 import { vllmCommand, vllmEngine } from '../runtimes/vllm.ts';
-import { callEngine, type EngineReply } from './engine-client.ts';
+import { firstAnswer, watchEngine, watchedOf } from './engine-watch.ts';
 import { acceleratorOf, bringImage, startRun } from './image-run.ts';
-import { type Patience, untilAnswered, type Watched, watchRun } from './run-watch.ts';
+import { type Patience, untilAnswered } from './run-watch.ts';
 import { type Failure, failure, type Order, type Outcome, type RunWork } from './run-work.ts';
 import type { Stages } from './stages.ts';
 
@@ -38,9 +38,6 @@ export type EndpointDeps = {
   patience: Patience;
 };
 
-/** What engines answer to what their model is not for. */
-const not_supported = [400, 404, 501];
-
 type Deps = EndpointDeps & { driver: Driver };
 
 export function createEndpointWork(deps: EndpointDeps): RunWork<EndpointSpec> {
@@ -49,8 +46,7 @@ export function createEndpointWork(deps: EndpointDeps): RunWork<EndpointSpec> {
       startEndpoint({ ...deps, driver }, order, stages, signal),
     awaitReady: (driver, order, stages, signal) =>
       awaitAnswer({ ...deps, driver }, order, stages, signal),
-    watch: (driver, { run }, signal, tell) =>
-      watchRun(watchedOf({ ...deps, driver }, run), signal, tell),
+    watch: (driver, order, signal, tell) => watchEngine({ ...deps, driver }, order, signal, tell),
   };
 }
 
@@ -176,32 +172,6 @@ async function awaitAnswer(
   }
   stages.done();
   return { ok: true };
-}
-
-/** The first answer to what the engine's model is for. */
-async function firstAnswer(deps: Deps, run: RunKey, model: string, signal: AbortSignal) {
-  const dial = () => deps.driver.dial(run, 'api');
-  const { answer_ms: timeout_ms } = deps.patience;
-  let reply: EngineReply = { ok: false, why: 'nothing was asked' };
-  for (const { path, body } of deps.runtime.readiness.answers) {
-    const call = { method: 'POST' as const, path, body: body(model), timeout_ms };
-    reply = await callEngine(deps.clock, dial, call, signal);
-    if (!reply.ok || !not_supported.includes(reply.status)) break;
-  }
-  return reply;
-}
-
-function watchedOf({ driver, clock, patience, runtime }: Deps, run: RunKey): Watched {
-  const call = {
-    method: 'GET' as const,
-    path: runtime.readiness.health_path,
-    timeout_ms: patience.health_ms,
-  };
-  return {
-    ...{ driver, run, clock, patience },
-    codes: { exited: 'engine_exited', never_ready: 'engine_never_ready', hangs: 'engine_hangs' },
-    ask: (signal) => callEngine(clock, () => driver.dial(run, 'api'), call, signal),
-  };
 }
 
 /** The file, and which revision of its repository it is of. */

@@ -18,7 +18,8 @@ export type EngineCall = {
   timeout_ms: number;
 };
 
-const body_limit_bytes = 64 * 1024;
+/** Pages of metrics are the largest. */
+const body_limit_bytes = 512 * 1024;
 
 export async function callEngine(
   clock: Clock,

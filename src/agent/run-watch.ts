@@ -23,6 +23,10 @@ export type Patience = {
   health_every_ms: number;
   /** For one health check; three failures in a row mean that it hangs. */
   health_ms: number;
+  /** What is asked of an engine may stand still for so long before one token is asked for. */
+  doubt_ms: number;
+  /** Hard work without a step is taken for one long step for so long. */
+  work_limit_ms: number;
 };
 
 export const patience: Patience = {
@@ -31,6 +35,8 @@ export const patience: Patience = {
   look_every_ms: 500,
   health_every_ms: 10_000,
   health_ms: 10_000,
+  doubt_ms: 60_000,
+  work_limit_ms: 3_600_000,
 };
 
 export type Watched = {

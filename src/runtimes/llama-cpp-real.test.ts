@@ -15,6 +15,7 @@ import { systemClock } from '../lib/clock.ts';
 import { spawnChild } from '../lib/exec.ts';
 import { systemRandom } from '../lib/random.ts';
 import { resolveModel } from '../models/source.ts';
+import { type EngineProgress, progressIn } from './engine-progress.ts';
 import { createLlamaCpp } from './llama-cpp.ts';
 import type { EngineCommand, EngineOrder } from './runtime.ts';
 
@@ -91,6 +92,12 @@ async function probes(): Promise<number[]> {
   return statuses;
 }
 
+async function progress(): Promise<EngineProgress> {
+  const told = progressIn((await call(runtime.readiness.metrics_path)).text);
+  assert.ok(told !== null, 'it counts its steps');
+  return told;
+}
+
 async function untilHealthy(): Promise<void> {
   for (let tries = 0; tries < 1200; tries += 1) {
     const answer = await call(runtime.readiness.health_path).catch(() => null);
@@ -138,13 +145,38 @@ test(
   },
 );
 
+test('how far it is in a long answer shows in its count of steps', real, async () => {
+  const { child } = start(await commandFor(model));
+  try {
+    await untilHealthy();
+    const idle = await progress();
+    assert.equal(idle.open, 0);
+    const long = call('/v1/completions', { prompt: 'Once', max_tokens: 100, ignore_eos: true });
+    let seen = 0;
+    for (let last = idle; ; seen += 1) {
+      const now = await progress();
+      if (now.open === 0 && now.steps > idle.steps) break;
+      assert.ok(now.steps >= last.steps);
+      last = now;
+      await systemClock.sleep(20);
+    }
+    assert.ok(seen > 1, 'it was looked at in between');
+    assert.equal((await long).status, 200);
+    assert.ok((await progress()).steps - idle.steps >= 100, 'one step for each token');
+  } finally {
+    child.kill('SIGKILL');
+  }
+});
+
 test('a model for embeddings gives them', real, async () => {
   const path = join(root, 'embedding.gguf');
   writeEmbeddingModel(path);
   const { child } = start(await commandFor(path, { pooling: 'last' }));
   try {
     await untilHealthy();
+    const before = await progress();
     assert.equal((await probes())[0], 200);
+    assert.ok((await progress()).steps > before.steps, 'reading a text is a step');
     const { text } = await call('/v1/embeddings', { input: ['one text', 'another'] });
     const vectors = JSON.parse(text).data.map((one: { embedding: number[] }) => one.embedding);
     assert.deepEqual(

@@ -69,6 +69,8 @@ export type EngineCommand = {
  */
 export type Readiness = {
   health_path: string;
+  /** Where it counts its work, in Prometheus' form (engine-progress.ts). */
+  metrics_path: string;
   answers: readonly { path: string; body(model: string): Record<string, unknown> }[];
 };
 

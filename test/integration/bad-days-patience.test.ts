@@ -34,10 +34,12 @@ import { hostEnv, testCache } from '../lib/wheel-bench.ts';
 
 const short: Patience = {
   load_silence_ms: 1500,
-  answer_ms: 5000,
+  answer_ms: 2000,
   look_every_ms: 50,
   health_every_ms: 100,
   health_ms: 300,
+  doubt_ms: 500,
+  work_limit_ms: 5000,
 };
 
 const platform = `${process.platform}-${process.arch}`;
@@ -166,6 +168,26 @@ test(
       assert.equal(reported.reason, 'engine_hangs');
       assert.deepEqual([move?.event, move?.code], ['replace', 'engine_hangs']);
     }),
+);
+
+test(
+  'a ready engine that is well by its own word and makes no token is ended and replaced',
+  needs('bwrap', 'cgroup'),
+  () => {
+    // One answer, so that it gets ready; then it only holds what it is asked.
+    const stuck = `let tokens = 1;
+      require('node:http').createServer((asked, answer) => {
+        if (asked.url === '/health') answer.end('{}');
+        else if (asked.url === '/metrics') {
+          answer.end('llamacpp:n_decode_total 1\\nllamacpp:requests_deferred 1\\n');
+        } else if (tokens-- > 0) answer.end('{}');
+      }).listen('/run/einsora/api.sock');`;
+    return withRun(standIn(stuck), half_gib, async (trial) => {
+      const { reported, move } = await endOf(trial, true);
+      assert.equal(reported.reason, 'engine_stuck');
+      assert.deepEqual([move?.event, move?.code], ['replace', 'engine_stuck']);
+    });
+  },
 );
 
 test(

@@ -47,6 +47,7 @@ const runtime: Runtime = {
   name: 'made up',
   readiness: {
     health_path: '/health',
+    metrics_path: '/metrics',
     answers: [{ path: '/v1/chat/completions', body: (model) => ({ model, messages: [] }) }],
   },
   find: async () => ({ ok: true, engine: { ...engine, program: [], mounts: [], flags: [] } }),

@@ -124,6 +124,12 @@ export const runReasons = {
     sentence: 'The engine stopped answering for {waited} and was ended.',
     fix: 'bin/einsora logs {name}',
   },
+  engine_stuck: {
+    status: 409,
+    sentence:
+      'The engine made no token for {waited}, though its health check said that it was well, and was ended.',
+    fix: 'bin/einsora logs {name}',
+  },
   out_of_memory: {
     status: 409,
     sentence: 'It used more than its {memory} of memory and was ended.',

@@ -15,6 +15,7 @@ const model_folder = '/model';
 
 export const readiness: Readiness = {
   health_path: '/health',
+  metrics_path: '/metrics',
   // Embeddings first: one that only writes says at once that it has none, and one that is no writer
   // must not be made to write.
   answers: [
@@ -81,6 +82,8 @@ function serverArguments(
     ['--cache-ram', String(settings.prompt_cache_mib)],
     engine.flags.includes('--no-ui') ? ['--no-ui'] : ['--no-webui'],
     ['--no-slots'],
+    // How far it gets is told by nothing else.
+    ['--metrics'],
     ['--offline'],
     ['--cors-origins', 'localhost'],
     ['--no-kv-unified'],

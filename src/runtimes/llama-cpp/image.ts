@@ -9,7 +9,7 @@ import type { ImageRuntime } from '../../core/images.ts';
 import type { Engine } from '../runtime.ts';
 
 /** What its publisher's server has had for long. */
-const old_flags = ['--no-webui', '--no-slots', '--jinja'];
+const old_flags = ['--no-webui', '--no-slots', '--metrics', '--jinja'];
 /** What ours has besides. */
 const own_flags = [
   ...['--threads-http', '--cache-ram', '--offline', '--cors-origins', '--no-kv-unified'],

@@ -43,7 +43,7 @@ def parameters(library, wanted):
     params.offline = True
     params.ui = False
     params.endpoint_slots = False
-    params.endpoint_metrics = False
+    params.endpoint_metrics = True
     params.endpoint_props = False
     params.ui_mcp_proxy = False
     params.server_tools = []

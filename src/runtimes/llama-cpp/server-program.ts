@@ -20,6 +20,7 @@ const optional_flags = [
   '--no-ui',
   '--no-webui',
   '--no-slots',
+  '--metrics',
   '--offline',
   '--cors-origins',
   '--no-kv-unified',
