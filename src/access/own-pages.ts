@@ -72,7 +72,7 @@ export function createOwnPages(deps: Deps): OwnPages {
       if (path === `${prefix}/open` && method === 'POST') return redeem(deps, to, facts);
       if (path === `${prefix}/state` && reads) return sendState(deps, to, facts, cookies);
       if (path === `${prefix}/again` && method === 'POST') return renew(deps, to, facts, cookies);
-      sendError(to, new EinsoraError('not_found', { what: 'such path' }));
+      sendError(to, new EinsoraError('not_found', { what: 'such path', list: '--help' }));
     },
   };
 }

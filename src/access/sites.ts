@@ -239,7 +239,8 @@ async function shake(context: Context, { request, socket, head, facts }: Handsha
   if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
     throw new EinsoraError('bad_request', { problem: 'it asks for another protocol' });
   }
-  if (isOwnPath(request.url ?? '')) throw new EinsoraError('not_found', { what: 'such path' });
+  if (isOwnPath(request.url ?? ''))
+    throw new EinsoraError('not_found', { what: 'such path', list: '--help' });
   const cookies = cookieValues(request.headers.cookie, context.cookieName());
   const found = await context.accesses.find(cookies, facts.host);
   if (socket.destroyed) return;

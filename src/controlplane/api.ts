@@ -133,7 +133,8 @@ export function createApi(deps: ApiDeps): Api {
   activityRoutes(app, deps);
   app.notFound((c) => {
     const allow = methodsOf(c.req.path);
-    if (allow.length === 0) return refuse(c, new EinsoraError('not_found', { what: 'such path' }));
+    if (allow.length === 0)
+      return refuse(c, new EinsoraError('not_found', { what: 'such path', list: '--help' }));
     return refuse(c, new EinsoraError('method_not_allowed'), { allow: allow.join(', ') });
   });
   app.onError((thrown, c) => {
@@ -148,7 +149,8 @@ type AuthDeps = Pick<ApiDeps, 'store' | 'clock' | 'cookieName'> & { touch: Touch
 
 async function authorise(deps: AuthDeps, c: Context<ApiEnv>, row: AuthRow): Promise<void> {
   if (row.who === 'anyone') return;
-  if (row.who === 'endpoint-key') throw new EinsoraError('not_found', { what: 'such path' });
+  if (row.who === 'endpoint-key')
+    throw new EinsoraError('not_found', { what: 'such path', list: '--help' });
   const headers = { get: (name: string) => c.req.header(name) };
   const principal = await principalOf(deps, headers, deps.cookieName());
   if (principal === null) throw new EinsoraError('sign_in_required');

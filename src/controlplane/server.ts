@@ -131,7 +131,7 @@ function open(deps: ServerDeps, bound: { port: number }, upgraded: Set<Duplex>):
     const facts = { host: judged.host, request_id, log };
     if (judged.kind === 'own') return deps.upgrades.handle(request, socket, head, facts);
     if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
-      const none = new EinsoraError('not_found', { what: 'such path' });
+      const none = new EinsoraError('not_found', { what: 'such path', list: '--help' });
       return refuseUpgrade(socket, none, request_id);
     }
     const { workload_id } = judged;

@@ -18,7 +18,7 @@ const given = (name: string, body: (rig: Rig) => Promise<void>) => test(name, ()
 const as = (token: string, body?: unknown) => (body === undefined ? { token } : { token, body });
 
 given('what is not there says which command lists what is', async (rig) => {
-  const fixes: [string, string, string][] = [
+  const fixes: [string, string, string, unknown?][] = [
     ['GET', '/v1/users/none', 'bin/einsora users ls'],
     ['POST', '/v1/users/none/disable', 'bin/einsora users ls'],
     ['GET', '/v1/users?tenant=none', 'bin/einsora tenants ls'],
@@ -34,9 +34,20 @@ given('what is not there says which command lists what is', async (rig) => {
     ['GET', '/v1/requests/01m8nsxpyjfr9tvh220q0461ez', 'bin/einsora audit ls'],
     ['GET', '/v1/model-files/none', 'bin/einsora models ls'],
     ['GET', '/v1/workloads/none', 'bin/einsora ls'],
+    ['PUT', '/v1/model-keys/none/limits', 'bin/einsora keys ls'],
+    ['DELETE', '/v1/model-keys/none', 'bin/einsora keys ls'],
+    ['POST', '/v1/model-keys', 'bin/einsora routes', { models: ['none'] }],
+    ['POST', '/v1/model-keys', 'bin/einsora endpoint open', { models: ['none/none'] }],
+    ['PUT', '/v1/users/none/limits', 'bin/einsora users ls'],
+    ['PUT', '/v1/workloads/none/limits', 'bin/einsora ls'],
+    ['PUT', '/v1/workloads/none/sharing', 'bin/einsora ls'],
+    ['DELETE', '/v1/workloads/none/keys/none', 'bin/einsora ls'],
+    ['POST', '/v1/machines/none/drain', 'bin/einsora machines'],
+    ['GET', '/v1/none', 'bin/einsora --help'],
   ];
-  for (const [method, path, fix] of fixes) {
-    const { status, body } = await ask(rig, method, path);
+  for (const [method, path, fix, asked] of fixes) {
+    const sent = asked ?? (method === 'PUT' ? {} : undefined);
+    const { status, body } = await ask(rig, method, path, { body: sent });
     assert.deepEqual([status, body.error?.fix], [404, fix], path);
   }
 });

@@ -70,7 +70,7 @@ export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
       ...(limits === undefined ? {} : { limits }),
     });
     const made = unwrap(await create.catch(refuseDerivedAgain));
-    if (!made.ok) throw notFound(`model ${made.model}`);
+    if (!made.ok) throw noModel(made.model);
     refuseAnother(made.row, key);
     return c.json({ ...keyView(deps, made), key, base_url: deps.gateway_url() }, 201);
   });
@@ -87,7 +87,7 @@ export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
     const args = { tenant_id, key_id, limits: c.req.valid('json'), action: actionOf(deps, c) };
     await deps.store.transact('limitKey', args);
     const key = await deps.store.read(findModelKey, { tenant_id, key_id });
-    if (key === undefined) throw notFound(`key ${key_id}`);
+    if (key === undefined) throw notFound(`key ${key_id}`, 'keys ls');
     return c.json(keyView(deps, key), 200);
   });
 
@@ -97,7 +97,7 @@ export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
     const action = actionOf(deps, c);
     const args = { tenant_id, key_id, now: action.now, action };
     const { found: count } = await deps.store.transact('revokeModelKey', args);
-    if (count === 0) throw notFound(`key ${key_id}`);
+    if (count === 0) throw notFound(`key ${key_id}`, 'keys ls');
     return c.body(null, 204);
   });
 }
@@ -124,7 +124,7 @@ function refused(done: Exclude<ShareEndpointResult, { ok: true }>, workload: str
     case 'not_found':
       return done.tenant === null
         ? notFound(`endpoint ${workload}`)
-        : new EinsoraError('not_found', { what: `tenant ${done.tenant}`, list: 'tenants' });
+        : new EinsoraError('not_found', { what: `tenant ${done.tenant}`, list: 'tenants ls' });
     case 'endpoint_guests_full':
       return new EinsoraError(done.code, { limit: done.limit });
     case 'machine_not_shared':
@@ -132,6 +132,11 @@ function refused(done: Exclude<ShareEndpointResult, { ok: true }>, workload: str
   }
 }
 
-function notFound(what: string): EinsoraError {
-  return new EinsoraError('not_found', { what });
+/** The lists of names of one's own models, and of others'. */
+function noModel(model: string): EinsoraError {
+  return notFound(`model ${model}`, model.includes('/') ? 'endpoint open' : 'routes');
+}
+
+function notFound(what: string, list = 'ls'): EinsoraError {
+  return new EinsoraError('not_found', { what, list });
 }

@@ -57,7 +57,8 @@ export function keyRoutes(app: Api, deps: ApiDeps): void {
     const action = actionOf(deps, c);
     const args = { workload_id: row.id, key_id, now: action.now, action };
     const { found: count } = await deps.store.transact('revokeKey', args);
-    if (count === 0) throw new EinsoraError('not_found', { what: `key ${key_id}` });
+    if (count === 0)
+      throw new EinsoraError('not_found', { what: `key ${key_id}`, list: 'keys ls' });
     return c.body(null, 204);
   });
 }

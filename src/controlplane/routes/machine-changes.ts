@@ -191,7 +191,7 @@ function notThere(asked: string): EinsoraError {
 }
 
 function noTenant(slug: string): EinsoraError {
-  return new EinsoraError('not_found', { what: `tenant ${slug}`, list: 'machine ls' });
+  return new EinsoraError('not_found', { what: `tenant ${slug}`, list: 'tenants ls' });
 }
 
 function changeOf(deps: ApiDeps, c: Context<ApiEnv>, machine_id: string): MachineChange {
