@@ -10,14 +10,18 @@ import type { Item } from './schedule.ts';
 
 const minute_ms = 60_000;
 
-export function plotsOf(seed: number, hours: number, span: number): Item[] {
-  return [...uprootsOf(seed, hours, span), ...overfillsOf(seed, span), ...detoursOf(seed, span)];
+export function plotsOf(seed: number, busy_hours: number, span: number): Item[] {
+  return [
+    ...uprootsOf(seed, busy_hours, span),
+    ...overfillsOf(seed, span),
+    ...detoursOf(seed, span),
+  ];
 }
 
 /** A home matters where its machine is in the way while others have room; drawn apart, too. */
-function uprootsOf(seed: number, hours: number, span: number): Item[] {
+function uprootsOf(seed: number, busy_hours: number, span: number): Item[] {
   const chance = createChance(seed, 'uproots');
-  return Array.from({ length: Math.round(hours * chance.between(0, 2)) }, () => {
+  return Array.from({ length: Math.round(busy_hours * chance.between(0, 2)) }, () => {
     const at = chance.between(0, span);
     const tenant = chance.between(0, 2);
     const launch = { does: 'launch' as const, tenant, size: 0, name: null, repeats: 0 };

@@ -87,13 +87,14 @@ const minute_ms = 60_000;
 const day_ms = 24 * hour_ms;
 
 export function scheduleOf(options: ScheduleOptions): Item[] {
-  const { seed, hours } = options;
+  const { seed } = options;
   const chance = createChance(seed, 'schedule');
-  const span = hours * hour_ms;
+  const span = options.hours * hour_ms;
+  const busy_hours = options.hours * tempoOf(seed);
   const items: Item[] = [];
-  // Some stories are busy and some are calm; some are about one fault only.
-  const deeds = Math.round(hours * chance.between(4, 14));
-  const faults = Math.round(hours * chance.between(1, 7));
+  // Some stories are about one fault only.
+  const deeds = Math.round(busy_hours * chance.between(4, 14));
+  const faults = Math.round(busy_hours * chance.between(1, 7));
   const favourite = chance.is(0.3) ? chance.pick(faultMakers) : null;
   for (let count = 0; count < deeds; count += 1) {
     // Half of them come in the first fifth, so that there is something to disturb.
@@ -106,12 +107,21 @@ export function scheduleOf(options: ScheduleOptions): Item[] {
     const at = chance.between(0, span);
     items.push({ at, ...make(chance) });
   }
-  const more = [backupsOf(seed, span, items), restartsOf(seed, items), restoresOf(seed, items)];
-  items.push(...more.flat(), ...stepsOf(seed, span), ...ownersOf(seed, hours, span));
-  items.push(...reclaimsOf(seed, hours, span));
+  const backups = backupsOf(seed, busy_hours, span, items);
+  items.push(...backups, ...restartsOf(seed, items), ...restoresOf(seed, items));
+  items.push(...stepsOf(seed, span), ...ownersOf(seed, busy_hours, span));
+  items.push(...reclaimsOf(seed, busy_hours, span));
   const launches = withFallbacks(seed, withReplicas(seed, items));
-  const own = [...scalesOf(seed, hours, span), ...plotsOf(seed, hours, span)];
+  const own = [...scalesOf(seed, busy_hours, span), ...plotsOf(seed, busy_hours, span)];
   return [...launches, ...own].sort((a, b) => a.at - b.at);
+}
+
+/**
+ * What part of a busy story's items comes in this one. Most bugs need few items, and many calm
+ * stories differ more than a few busy ones; some need a deployment that is full.
+ */
+function tempoOf(seed: number): number {
+  return createChance(seed, 'tempo').pick([1, 0.4, 0.2, 0.2, 0.2]);
 }
 
 /** Who stops something often starts it again at once, while it has not ended yet. */
@@ -143,9 +153,9 @@ function stepsOf(seed: number, span: number): Item[] {
 }
 
 /** What the owners of machines do, drawn apart: who adds to it changes no other part of a story. */
-function ownersOf(seed: number, hours: number, span: number): Item[] {
+function ownersOf(seed: number, busy_hours: number, span: number): Item[] {
   const chance = createChance(seed, 'owners');
-  const count = Math.round(hours * chance.between(0, 3));
+  const count = Math.round(busy_hours * chance.between(0, 3));
   return Array.from({ length: count }, () => {
     const at = chance.between(0, span);
     return { at, ...chance.pick(ownerMakers)(chance) };
@@ -161,18 +171,18 @@ function withReplicas(seed: number, items: readonly Item[]): Item[] {
   });
 }
 
-function scalesOf(seed: number, hours: number, span: number): Item[] {
+function scalesOf(seed: number, busy_hours: number, span: number): Item[] {
   const chance = createChance(seed, 'scales');
-  return Array.from({ length: Math.round(hours * chance.between(0, 3)) }, () => {
+  return Array.from({ length: Math.round(busy_hours * chance.between(0, 3)) }, () => {
     const deed = { does: 'scale' as const, nth: chance.between(0, 999), to: chance.between(1, 3) };
     return { at: chance.between(0, span), ...deed };
   });
 }
 
 /** Owners take machines back, and their guards do; drawn apart from all else. */
-function reclaimsOf(seed: number, hours: number, span: number): Item[] {
+function reclaimsOf(seed: number, busy_hours: number, span: number): Item[] {
   const chance = createChance(seed, 'reclaims');
-  const count = Math.round(hours * chance.between(0, 4));
+  const count = Math.round(busy_hours * chance.between(0, 4));
   return Array.from({ length: count }, () => {
     const at = chance.between(0, span);
     return { at, ...(chance.is(0.7) ? reclaimOf(chance) : guardOf(chance)) };
@@ -201,11 +211,11 @@ const guardOf = (chance: Chance): Fault => ({
   for_ms: chance.between(1000, 40 * minute_ms),
 });
 
-/** Taken each hour or so, or just when something is being placed: then there is most to lose. */
-function backupsOf(seed: number, span: number, items: readonly Item[]): Item[] {
+/** Taken each busy hour or so, or just when something is being placed: then there is most to lose. */
+function backupsOf(seed: number, busy_hours: number, span: number, items: readonly Item[]): Item[] {
   const chance = createChance(seed, 'backups');
   const launches = items.filter(({ does }) => does === 'launch' || does === 'start');
-  return Array.from({ length: Math.ceil(span / hour_ms) }, () => {
+  return Array.from({ length: Math.ceil(busy_hours) }, () => {
     const after = launches.length > 0 && chance.is(0.6) ? chance.pick(launches).at : null;
     const at = after === null ? chance.between(0, span) : after + chance.between(10, 4000);
     return { at, does: 'backup' as const };
