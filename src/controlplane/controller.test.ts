@@ -137,6 +137,21 @@ given('the loop wakes by itself when a back-off is over', async (rig) => {
   assert.deepEqual(await statesOf(rig), ['provisioning']);
 });
 
+given('what backs off alone is tried soon though the wall clock was set back', async (rig) => {
+  await greet(rig);
+  await launch(rig);
+  const controller = rig.startController();
+  await settle();
+  await endRun(rig);
+  controller.wake();
+  await settle();
+  assert.deepEqual(await statesOf(rig), ['pending']);
+  rig.clock.stepWall(-3_600_000);
+  await rig.clock.advance(5000);
+  await rig.clock.advance(5000);
+  assert.deepEqual(await statesOf(rig), ['provisioning']);
+});
+
 given('what falls due between a look and the timer after it is not missed', async (rig) => {
   await greet(rig);
   await launch(rig);

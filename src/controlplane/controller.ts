@@ -167,7 +167,8 @@ async function nothingChanged(context: Context): Promise<boolean> {
   if (isOver(memory.fallback_at, clock)) return false;
   const is_due = isOver(memory.next.at, clock);
   const here = glance(context);
-  if (here === memory.seen && !is_due) return true;
+  const is_set_back = clock.now() < memory.looked_at;
+  if (here === memory.seen && !is_due && !is_set_back) return true;
   if ((await fingerprint(context)) !== memory.last) return false;
   memory.seen = here;
   return true;

@@ -111,17 +111,18 @@ export const queueFingerprint: Query<{ now: number }, string> = async (sql, args
   const facts = await sql.all<Row & { part: number }>(
     `select 1 as part, count(*) as many, max(id) as last,
          cast(coalesce(sum(revision), 0) as bigint) as one,
-         cast(coalesce(sum(case when not_before > $1 then 1 else 0 end), 0) as bigint) as other
+         cast(coalesce(sum(case when not_before > $1 and not_before <= $2 then 1 else 0 end), 0)
+           as bigint) as other
        from workloads where state in ('pending', 'queued')
      union all select 2, count(*), null,
          cast(coalesce(sum(inventory_revision), 0) as bigint),
          cast(coalesce(sum(generation), 0) as bigint) from machines
      union all select 3, count(*), null, 0, 0 from holds where released_at is null
      union all select 4, count(*), null, cast(coalesce(sum(revision), 0) as bigint), 0
-       from replicas where state = 'waiting' and not_before <= $1
+       from replicas where state = 'waiting' and (not_before <= $1 or not_before > $2)
      union all select 5, 0, max(value), 0, 0 from meta where key = 'catalog_revision'
      limit 5`,
-    [args.now],
+    [args.now, args.now + back_off_limit_ms],
   );
   return JSON.stringify(facts.toSorted((a, b) => a.part - b.part));
 };
