@@ -28,7 +28,7 @@ import type { OneReplica } from './replica-units.ts';
 /** `fallback_step`: which of its fallbacks this is, from 1; 0 for what it asked. */
 export type Placed = { row: Waiter; placement: Placement; fallback_step: number };
 /** `asked` is false for what this pass had no time for. */
-export type Waits = { row: Waiter; group: Group; asked: boolean };
+export type Waits = { row: Waiter; group: Group; asked: boolean } & Waiting;
 export type Decisions = {
   placed: Placed[];
   /** In the order of the queue. */
@@ -81,22 +81,22 @@ export function createAsks(): Asks {
   };
 }
 
-function onceEach<T>(parse: (text: string) => T): (text: string) => T {
-  const known = new Map<string, T>();
-  return (text) => {
-    let parsed = known.get(text);
-    if (parsed === undefined) {
+function onceEach<K, T>(work: (key: K) => T): (key: K) => T {
+  const known = new Map<K, T>();
+  return (key) => {
+    let found = known.get(key);
+    if (found === undefined) {
       if (known.size >= asks_kept) known.clear();
-      parsed = parse(text);
-      known.set(text, parsed);
+      found = work(key);
+      known.set(key, found);
     }
-    return parsed;
+    return found;
   };
 }
 
 type Asker = Pick<Waiter, 'tenant_id' | 'creator_id' | 'one'> & Avoiding;
 type Avoiding = Partial<Pick<WaitingFields, 'avoid_machine_id' | 'avoid_until'>>;
-type Turn = Waiting & { row: Waiter; ask: Ask };
+type Turn = Waits & { ask: Ask };
 
 export async function decideAll(
   snapshot: Snapshot,
@@ -105,37 +105,36 @@ export async function decideAll(
 ): Promise<Decisions> {
   const { catalog = builtin_catalog } = snapshot;
   const index = createPlacementIndex(snapshot.machines, catalog);
-  const turns = await inOrder(snapshot, asks, slices);
+  const turns = await inOrder(snapshot, index, asks, slices);
   const heads = await decideHeads(turns, index, snapshot, slices);
   const placed: Placed[] = [];
   const waits: Waits[] = [];
-  const waiting: Waiting[] = [];
   const exhausted = new Set<Group>();
-  const tryAsk = (ask: Ask, asker: Asker, anew = false) => {
-    const { tenant_id, creator_id, one } = asker;
-    const group = index.group(ask, tenant_id, creator_id);
+  const tryGroup = (group: Group, asker: Asker, anew = false) => {
+    const { creator_id, one } = asker;
     if (exhausted.has(group) && !anew) return null;
     const placement = one
       ? index.chooseApart(group, one.apart)
       : index.choose(group, avoidedBy(asker, snapshot.now));
     if (placement === null) exhausted.add(group);
-    else index.take(placement, ask, creator_id);
+    else index.take(placement, group.ask, creator_id);
     if (placement !== null) one?.apart.add(placement.machine_id);
     return placement;
   };
+  const tryAsk = (ask: Ask, asker: Asker, anew = false) =>
+    tryGroup(index.group(ask, asker.tenant_id, asker.creator_id), asker, anew);
   for (const turn of turns) {
-    const { row } = turn;
-    const group = index.group(turn.ask, row.tenant_id, row.creator_id);
+    const { row, group } = turn;
+    const is_head = heads.has(turn);
     let placement = heads.get(turn) ?? null;
     let fallback_step = 0;
     const is_full = placed.length >= placements_limit;
-    const asked = heads.has(turn) || exhausted.has(group) || !is_full;
-    const is_refused = isRefused(snapshot, row);
-    if (!heads.has(turn) && !is_full && !is_refused) placement = tryAsk(turn.ask, row);
+    turn.asked = is_head || exhausted.has(group) || !is_full;
+    if (!is_head && !is_full && !isRefused(snapshot, row)) placement = tryGroup(group, row);
     const may_fall = placement === null && !is_full && row.fallback !== '';
     const steps = may_fall ? stepsDue(snapshot, asks, turn) : [];
     // What is kept free for it keeps it from nothing; whoever is next of its class keeps it then.
-    const is_kept = steps.length > 0 && heads.has(turn);
+    const is_kept = steps.length > 0 && is_head;
     const head = is_kept ? index.unreserve(group) : undefined;
     for (const { ask, number } of steps) {
       placement = tryAsk(ask, row, is_kept);
@@ -144,11 +143,9 @@ export async function decideAll(
       break;
     }
     if (is_kept && placement === null) index.reserve(group, head);
-    if (placement === null) {
-      waits.push({ row, group, asked });
-      waiting.push(turn);
-    } else placed.push({ row, placement, fallback_step });
-    if (slices.isOver()) await slices.rest();
+    if (placement === null) waits.push(turn);
+    else placed.push({ row, placement, fallback_step });
+    if (slices.tick()) await slices.rest();
   }
   // Whoever waits comes first: this is what they left.
   const fits = (row: ReturningRow) => {
@@ -162,7 +159,8 @@ export async function decideAll(
   const fallback_at = nextFallback(snapshot, asks);
   const returns = (snapshot.returning ?? []).filter(fits);
   const more = placed.length >= placements_limit;
-  const seen = { line: { waiting, uses: snapshot.uses }, machines: snapshot.machines };
+  const line = { waiting: waits, uses: snapshot.uses };
+  const seen = { line, machines: snapshot.machines };
   return { placed, waits, ...seen, reason: index.reason, more, returns, fallback_at };
 }
 
@@ -212,20 +210,24 @@ function nextFallback({ waiting, now }: Snapshot, asks: Asks): number | null {
 
 async function inOrder(
   { waiting, uses, catalog = builtin_catalog }: Snapshot,
+  index: PlacementIndex,
   asks: Asks,
   slices: Slices,
 ): Promise<Turn[]> {
   const lines = createFairLines<Turn>(uses);
+  const weigh = onceEach((ask: Ask) => weightOf(ask, catalog));
   for (const row of waiting) {
     const ask = asks.of(row.ask);
     const { id, tenant_id, creator_id, created_at } = row;
-    lines.add({ id, tenant_id, creator_id, created_at, weight: weightOf(ask, catalog), row, ask });
-    if (slices.isOver()) await slices.rest();
+    const group = index.group(ask, tenant_id, creator_id);
+    const weight = weigh(ask);
+    lines.add({ id, tenant_id, creator_id, created_at, weight, row, ask, group, asked: false });
+    if (slices.tick()) await slices.rest();
   }
   const turns: Turn[] = [];
   for (const turn of lines.order()) {
     turns.push(turn);
-    if (slices.isOver()) await slices.rest();
+    if (slices.tick()) await slices.rest();
   }
   return turns;
 }
@@ -243,9 +245,9 @@ async function decideHeads(
   for (const turn of turns) {
     const key = classKey(turn.ask);
     if (!seen.has(key)) {
-      const group = index.group(turn.ask, turn.tenant_id, turn.creator_id);
+      const { group } = turn;
       // Who could run nowhere is no head: it would hold the others of its class up for nothing.
-      if (group.suited.size > 0 && !isRefused(snapshot, turn.row)) {
+      if (group.suited > 0 && !isRefused(snapshot, turn.row)) {
         seen.add(key);
         if (now - turn.row.state_since >= reserve_after_ms) {
           const placement = index.choose(group, avoidedBy(turn.row, now));
@@ -255,7 +257,7 @@ async function decideHeads(
         }
       }
     }
-    if (slices.isOver()) await slices.rest();
+    if (slices.tick()) await slices.rest();
   }
   return heads;
 }

@@ -338,7 +338,9 @@ async function tellWaits(
   const moves: Move[] = [];
   let moved = 0;
   const { refused } = context.memory;
-  for (const [index, { row, group, asked }] of waits.entries()) {
+  let place = 0;
+  for (const { row, group, asked } of waits) {
+    place += 1;
     const over = refused.size === 0 ? undefined : refused.get(`${row.id} 0`);
     let why = over === undefined ? reasons.get(group) : overQuota(over);
     if (why === undefined) {
@@ -347,7 +349,7 @@ async function tellWaits(
     }
     // What nobody has heard of goes on where it is until there is another place for it.
     if (row.one?.unit.why === 'silent') continue;
-    standings.set(standingKey(row), { place: index + 1, reason: why });
+    standings.set(standingKey(row), { place, reason: why });
     if (asked && isNews(row, why) && moved < queued_limit) {
       moved += 1;
       let move = over === undefined ? open.get(group) : undefined;
@@ -360,7 +362,7 @@ async function tellWaits(
       if (one === undefined) move.members.push({ workload_id, revision });
       else move.ones.push({ workload_id, replica: one.replica, revision });
     }
-    if (slices.isOver()) await slices.rest();
+    if (slices.tick()) await slices.rest();
   }
   context.queue.replace(standings, line, machines);
   return { moves, more: moved >= queued_limit };

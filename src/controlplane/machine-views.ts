@@ -103,7 +103,14 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
   }
 
   return {
-    all: async (slices) => (await found(null, slices)).map((one) => viewOf(one, presence, [])),
+    async all(slices) {
+      const views: MachineView[] = [];
+      for (const one of await found(null, slices)) {
+        views.push(viewOf(one, presence, []));
+        if (slices.tick()) await slices.rest();
+      }
+      return views;
+    },
     async forPlan(tenant_id) {
       const holders = await holdersBy(store, tenant_id);
       const all = await found(tenant_id, null);

@@ -32,7 +32,7 @@ export function decayed(weighted_s: number, age_ms: number): number {
 }
 
 /** Everybody's lines, filled one by one and then walked: whoever does either can rest between. */
-export type FairLines<W> = { add(one: W): void; order(): Generator<W> };
+export type FairLines<W> = { add(one: W): void; order(): Iterable<W> };
 
 export function createFairLines<W extends Waiting>(uses: readonly Use[]): FairLines<W> {
   const tenants = new Map<string, Map<string, W[]>>();
@@ -61,27 +61,38 @@ export function* fairOrder<W extends Waiting>(
   yield* lines.order();
 }
 
-function* orderOf<W extends Waiting>(lines: Line<W>[]): Generator<W> {
+/** Without a generator: to go on in one costs as much as all the rest. */
+function orderOf<W extends Waiting>(lines: Line<W>[]): Iterable<W> {
   const tenants = createHeap<Line<W>>(comesFirst);
   for (const tenant of lines) tenants.push(tenant);
-  for (let line = tenants.pop(); line !== undefined; line = tenants.pop()) {
-    const user = line.users.pop();
-    const next = user?.own[user.next];
-    if (user === undefined || next === undefined) continue;
-    yield next;
-    user.next += 1;
-    user.used_s += next.weight * turn_s;
-    line.used_s += next.weight * turn_s;
-    const after = user.own[user.next];
-    if (after !== undefined) {
-      user.head = after;
-      line.users.push(user);
+  const next = (): IteratorResult<W, undefined> => {
+    const line = tenants.peek();
+    const user = line?.users.peek();
+    const first = user?.own[user.next];
+    if (line === undefined || user === undefined || first === undefined) {
+      return { done: true, value: undefined };
     }
-    const head = line.users.peek()?.head;
-    if (head === undefined) continue;
-    line.head = head;
-    tenants.push(line);
+    goOn(line, user, first);
+    if (line.users.size === 0) tenants.pop();
+    else tenants.settle();
+    return { done: false, value: first };
+  };
+  return { [Symbol.iterator]: () => ({ next }) };
+}
+
+/** The first of a user had its turn: the next of theirs, and of their tenant, stands there now. */
+function goOn<W extends Waiting>(line: Line<W>, user: UserLine<W>, first: W): void {
+  user.next += 1;
+  user.used_s += first.weight * turn_s;
+  line.used_s += first.weight * turn_s;
+  const after = user.own[user.next];
+  if (after === undefined) line.users.pop();
+  else {
+    user.head = after;
+    line.users.settle();
   }
+  const head = line.users.peek()?.head;
+  if (head !== undefined) line.head = head;
 }
 
 type Standing = { used_s: number; head: Waiting };

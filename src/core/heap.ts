@@ -7,6 +7,8 @@ export type Heap<T> = {
   /** The least, left where it is. */
   peek(): T | undefined;
   pop(): T | undefined;
+  /** To call after the least was changed in place: it goes where it belongs by now. */
+  settle(): void;
 };
 
 /** `isLess` is a strict total order of the values that meet in this heap. */
@@ -57,6 +59,9 @@ export function createHeap<T>(isLess: (a: T, b: T) => boolean): Heap<T> {
         sink();
       }
       return least;
+    },
+    settle() {
+      if (values.length > 1) sink();
     },
   };
 }

@@ -10,13 +10,12 @@ import { type Ask, onlyMachine } from './ask.ts';
 import { builtin_catalog, type Catalog } from './catalog.ts';
 import { type DeviceView, devicesToReserve, lackOfDevices } from './devices.ts';
 import { createHeap, type Heap } from './heap.ts';
+import { createOutlooks, type Outlook, type Outlooks } from './outlook.ts';
 import { placementOn, whyGone } from './placement.ts';
 import type { Details, ReasonCode } from './reasons.ts';
 import { hasRoom, leftOver, roomRefusal } from './room.ts';
-import { suitable } from './suitable.ts';
-import { maySee, trustLevel } from './trust.ts';
 import { refusalDetails, waitCode, waitDetails } from './why-not.ts';
-import type { Amounts, MachineDriver, MachineView, Placement } from './workload.ts';
+import type { Amounts, MachineView, Placement } from './workload.ts';
 
 export type WaitReason = { code: ReasonCode; details: Details };
 
@@ -26,7 +25,9 @@ export type Group = {
   readonly tenant_id: string;
   /** Who made them, where they may share a GPU; else empty: it changes nothing. */
   readonly creator_id: string;
-  readonly suited: ReadonlyMap<string, MachineDriver>;
+  readonly outlook: Outlook;
+  /** How many machines are suited, busy or not. */
+  readonly suited: number;
   /** The one machine that it is about: its home, the one it asks for, or the only one that the tenant may know of. */
   readonly only: MachineView | null;
   /** Of the machines that are not suited. */
@@ -37,7 +38,8 @@ export type Group = {
   seen: number;
 };
 
-type Candidate = { machine: MachineView; waste: number };
+/** `at`: its place in the list of machines. */
+type Candidate = { machine: MachineView; at: number; waste: number };
 
 export type Taken = Pick<Placement, 'machine_id' | 'devices'>;
 
@@ -65,11 +67,12 @@ export function createPlacementIndex(
   machines: readonly MachineView[],
   catalog: Catalog = builtin_catalog,
 ): PlacementIndex {
-  const byId = new Map(machines.map((machine) => [machine.id, machine]));
-  const world = { machines, byId, catalog };
+  const placeOf = new Map(machines.map(({ id }, at) => [id, at]));
+  const outlooks = createOutlooks(machines, placeOf, catalog);
+  const world = { machines, outlooks, catalog };
   const groups = new Map<string, Map<Ask, Group>>();
   /** Machines whose room is another by now, in order. */
-  const changed: MachineView[] = [];
+  const changed: number[] = [];
   const kept = new Map<Group, Kept>();
 
   return {
@@ -88,37 +91,38 @@ export function createPlacementIndex(
       }
       return group;
     },
-    choose: (group, avoid = null) => choose(group, changed, avoid, catalog),
+    choose: (group, avoid = null) => choose(group, world, changed, avoid),
     chooseApart: (group, apart) => chooseApart(group, world, apart),
     reason: (group) => reasonOf(group, world, kept.size > 0),
     take({ machine_id, devices = [] }, ask, creator_id = '') {
-      const machine = byId.get(machine_id);
-      if (machine === undefined) return;
+      const at = placeOf.get(machine_id);
+      const machine = at === undefined ? undefined : machines[at];
+      if (at === undefined || machine === undefined) return;
       add(machine.held, ask);
       for (const uuid of devices) takeDevice(machine, uuid, ask.share_device ? creator_id : null);
-      changed.push(machine);
+      changed.push(at);
     },
     reserve(group, head) {
-      const { ask, suited } = group;
-      const nearest = leastLacking(ask, suited, byId);
+      const { ask } = group;
+      const nearest = leastLacking(group, world);
       if (nearest === null) return false;
-      const { machine, devices } = nearest;
+      const { machine, at, devices } = nearest;
       add(machine.reserved, ask);
       if (head !== undefined) machine.reserved_for ??= head;
       for (const device of devices) device.reserved = true;
-      changed.push(machine);
-      kept.set(group, { machine, devices, head });
+      changed.push(at);
+      kept.set(group, { machine, at, devices, head });
       return true;
     },
     unreserve(group) {
       const found = kept.get(group);
       if (found === undefined) return undefined;
-      const { machine, devices, head } = found;
+      const { machine, at, devices, head } = found;
       kept.delete(group);
       add(machine.reserved, negative(group.ask));
       if (head !== undefined && machine.reserved_for === head) delete machine.reserved_for;
       for (const device of devices) device.reserved = false;
-      changed.push(machine);
+      changed.push(at);
       return head;
     },
   };
@@ -126,17 +130,14 @@ export function createPlacementIndex(
 
 function choose(
   group: Group,
-  changed: readonly MachineView[],
+  { machines, catalog }: World,
+  changed: readonly number[],
   avoid: string | null,
-  catalog: Catalog,
 ): Placement | null {
-  const { ask, suited, best, creator_id } = group;
+  const { ask, outlook, best, creator_id } = group;
   for (; group.seen < changed.length; group.seen += 1) {
-    const machine = changed[group.seen];
-    const entry = machine === undefined ? undefined : suited.get(machine.id);
-    if (machine === undefined || entry === undefined) continue;
-    const by = { driver: entry.driver, creator_id };
-    if (hasRoom(ask, machine, by)) best.push({ machine, waste: leftOver(machine, ask, by) });
+    const candidate = candidateAt(group, machines, changed[group.seen] ?? -1);
+    if (candidate !== null) best.push(candidate);
   }
   let avoided: Candidate | null = null;
   let found: Candidate | null = null;
@@ -147,31 +148,44 @@ function choose(
     else found = top;
   }
   if (avoided !== null) best.push(avoided);
-  const machine = (found ?? avoided)?.machine;
-  const entry = machine === undefined ? undefined : suited.get(machine.id);
-  if (machine === undefined || entry === undefined) return null;
-  return placementOn(machine, entry, ask, creator_id, catalog);
+  const chosen = found ?? avoided;
+  const entry = chosen === null ? null : outlook.driver(chosen.at);
+  if (chosen === null || entry === null) return null;
+  return placementOn(chosen.machine, entry, ask, creator_id, catalog);
 }
 
 function chooseApart(
-  { ask, suited, creator_id }: Group,
-  { byId, catalog }: World,
+  group: Group,
+  { machines, catalog }: World,
   apart: ReadonlySet<string>,
 ): Placement | null {
-  let found: (Candidate & { entry: MachineDriver }) | null = null;
-  for (const [id, entry] of suited) {
-    const machine = byId.get(id);
-    const by = { driver: entry.driver, creator_id };
-    if (machine === undefined || !hasRoom(ask, machine, by)) continue;
-    const candidate = { machine, waste: leftOver(machine, ask, by), entry };
+  const { ask, outlook, creator_id } = group;
+  let found: Candidate | null = null;
+  for (let at = outlook.first; at < outlook.end; at += 1) {
+    const candidate = candidateAt(group, machines, at);
+    if (candidate === null) continue;
     if (found === null || isBetterApart(candidate, found, apart)) found = candidate;
   }
-  return found && placementOn(found.machine, found.entry, ask, creator_id, catalog);
+  const entry = found && outlook.driver(found.at);
+  return found && entry && placementOn(found.machine, entry, ask, creator_id, catalog);
+}
+
+/** A machine that is suited and has room now, weighed. */
+function candidateAt(
+  { ask, outlook, creator_id }: Group,
+  machines: readonly MachineView[],
+  at: number,
+): Candidate | null {
+  const entry = outlook.driver(at);
+  const machine = entry === null ? undefined : machines[at];
+  if (machine === undefined || entry === null) return null;
+  const by = { driver: entry.driver, creator_id };
+  return hasRoom(ask, machine, by) ? { machine, at, waste: leftOver(machine, ask, by) } : null;
 }
 
 function reasonOf(
-  { ask, tenant_id, only, suited, refusals, creator_id }: Group,
-  { byId, catalog }: World,
+  { ask, tenant_id, only, outlook, suited, refusals, creator_id }: Group,
+  { machines, catalog }: World,
   /** Room is kept free on some machine. */
   is_kept: boolean,
 ): WaitReason {
@@ -179,10 +193,11 @@ function reasonOf(
   const all = new Map(refusals);
   // Of many machines that are suited and have no room, nothing else can be in the way.
   const is_plain = only === null && !is_kept && ask.gpu_count === 0;
-  if (is_plain && suited.size > 0) all.set('machine_busy', suited.size);
-  for (const [id, entry] of is_plain ? [] : suited) {
-    const machine = byId.get(id);
-    const code = machine && roomRefusal(ask, machine, { driver: entry.driver, creator_id });
+  if (is_plain && suited > 0) all.set('machine_busy', suited);
+  for (let at = outlook.first; at < outlook.end && !is_plain; at += 1) {
+    const [machine, entry] = [machines[at], outlook.driver(at)];
+    if (machine === undefined || entry === null) continue;
+    const code = roomRefusal(ask, machine, { driver: entry.driver, creator_id });
     if (code) all.set(code, (all.get(code) ?? 0) + 1);
   }
   const [code] = all.keys();
@@ -194,29 +209,23 @@ function reasonOf(
 }
 
 /** Whether it was weighed as the machine is now, and has room. */
-function isFresh({ ask, suited, creator_id }: Group, { machine, waste }: Candidate): boolean {
-  const entry = suited.get(machine.id);
-  if (entry === undefined) return false;
+function isFresh({ ask, outlook, creator_id }: Group, { machine, at, waste }: Candidate): boolean {
+  const entry = outlook.driver(at);
+  if (entry === null) return false;
   const by = { driver: entry.driver, creator_id };
   return waste === leftOver(machine, ask, by) && hasRoom(ask, machine, by);
 }
 
+type Nearest = { machine: MachineView; at: number; devices: DeviceView[] };
+
 /** What is kept free for a group, and for which head. */
-type Kept = {
-  machine: MachineView;
-  devices: DeviceView[];
-  head: MachineView['reserved_for'];
-};
+type Kept = Nearest & { head: MachineView['reserved_for'] };
 
 function negative({ cpu_millis, memory_bytes, disk_bytes }: Amounts): Amounts {
   return { cpu_millis: -cpu_millis, memory_bytes: -memory_bytes, disk_bytes: -disk_bytes };
 }
 
-type World = {
-  machines: readonly MachineView[];
-  byId: ReadonlyMap<string, MachineView>;
-  catalog: Catalog;
-};
+type World = { machines: readonly MachineView[]; outlooks: Outlooks; catalog: Catalog };
 
 /** First another machine than those where others are, then the least waste, then the lower id. */
 function isBetterApart(one: Candidate, other: Candidate, apart: ReadonlySet<string>): boolean {
@@ -232,47 +241,38 @@ function lookAt(
   seen: number,
 ): Group {
   const { ask, tenant_id, creator_id } = asked;
-  const suited = new Map<string, MachineDriver>();
+  const { machines } = world;
+  const outlook = world.outlooks.of(ask, tenant_id);
   const refusals = new Map<ReasonCode, number>();
   const best = createHeap<Candidate>((a, b) =>
     a.waste === b.waste ? a.machine.id < b.machine.id : a.waste < b.waste,
   );
   let known = 0;
+  let suited = 0;
   let only: MachineView | null = null;
-  for (const machine of candidates(ask, world)) {
-    if (!maySee(trustLevel(tenant_id, machine), machine)) continue;
+  for (let at = outlook.first; at < outlook.end; at += 1) {
+    const [machine, answer] = [machines[at], outlook.answer(at)];
+    if (machine === undefined || answer === null) continue;
     known += 1;
     only = known === 1 ? machine : null;
-    const driver = suitable(ask, tenant_id, machine, world.catalog);
-    if (typeof driver === 'string') {
-      refusals.set(driver, (refusals.get(driver) ?? 0) + 1);
+    if (typeof answer === 'string') {
+      refusals.set(answer, (refusals.get(answer) ?? 0) + 1);
       continue;
     }
-    suited.set(machine.id, driver);
-    const by = { driver: driver.driver, creator_id };
-    if (hasRoom(ask, machine, by)) best.push({ machine, waste: leftOver(machine, ask, by) });
+    suited += 1;
+    const by = { driver: answer.driver, creator_id };
+    if (hasRoom(ask, machine, by)) best.push({ machine, at, waste: leftOver(machine, ask, by) });
   }
-  return { ...asked, suited, only, refusals, best, seen };
-}
-
-/** What has a home, or asks for one machine, runs there or nowhere. */
-function candidates(ask: Ask, world: World): readonly MachineView[] {
-  const only = onlyMachine(ask);
-  if (only === null) return world.machines;
-  const machine = world.byId.get(only);
-  return machine === undefined ? [] : [machine];
+  return { ...asked, outlook, suited, only, refusals, best, seen };
 }
 
 /** The machine where the least of what is asked is missing now, as a share of that. */
-function leastLacking(
-  ask: Ask,
-  suited: ReadonlyMap<string, MachineDriver>,
-  byId: ReadonlyMap<string, MachineView>,
-): { machine: MachineView; devices: DeviceView[] } | null {
-  let nearest: { machine: MachineView; devices: DeviceView[]; lack: number } | null = null;
-  for (const [id, { driver }] of suited) {
-    const machine = byId.get(id);
-    if (machine === undefined || !couldReserve(ask, machine)) continue;
+function leastLacking({ ask, outlook }: Group, { machines }: World): Nearest | null {
+  let nearest: (Nearest & { lack: number }) | null = null;
+  for (let at = outlook.first; at < outlook.end; at += 1) {
+    const [machine, entry] = [machines[at], outlook.driver(at)];
+    if (machine === undefined || entry === null || !couldReserve(ask, machine)) continue;
+    const { driver } = entry;
     const devices = devicesToReserve(ask, driver, machine.devices ?? []);
     if (devices === null) continue;
     const lack = lackOf(ask, machine) + lackOfDevices(ask, driver, machine.devices ?? []);
@@ -280,7 +280,7 @@ function leastLacking(
       nearest === null ||
       lack < nearest.lack ||
       (lack === nearest.lack && machine.id < nearest.machine.id);
-    if (is_nearer) nearest = { machine, devices, lack };
+    if (is_nearer) nearest = { machine, at, devices, lack };
   }
   return nearest;
 }

@@ -1,14 +1,16 @@
 /**
  * Long work in slices: after a few milliseconds it rests, so that the event loop turns.
  *
- * Invariants: between two rests it works no longer than the slice and the step that ended it; on a
- * clock that stands still it never rests.
+ * Invariants: between two rests it works no longer than the slice and the step that ended it (or
+ * eight, of small ones); on a clock that stands still it never rests.
  */
 import type { Clock } from './clock.ts';
 
 export type Slices = {
   /** True once it is time to `rest`. */
   isOver(): boolean;
+  /** The same after a step of microseconds: only every few such steps are worth a look at the clock. */
+  tick(): boolean;
   rest(): Promise<void>;
   /** Waits for what others do; it is not counted as work. */
   outside<T>(others: Promise<T>): Promise<T>;
@@ -16,8 +18,11 @@ export type Slices = {
   facts(): { busy_ms: number; longest_ms: number; count: number };
 };
 
+const ticks_of_a_look = 8;
+
 export function createSlices(clock: Pick<Clock, 'monotonic' | 'sleep'>, slice_ms: number): Slices {
   let began = clock.monotonic();
+  let ticks = 0;
   const done = { busy_ms: 0, longest_ms: 0, count: 0 };
   const close = () => {
     const took = clock.monotonic() - began;
@@ -25,8 +30,13 @@ export function createSlices(clock: Pick<Clock, 'monotonic' | 'sleep'>, slice_ms
     done.longest_ms = Math.max(done.longest_ms, took);
     done.count += 1;
   };
+  const isOver = () => clock.monotonic() - began >= slice_ms;
   return {
-    isOver: () => clock.monotonic() - began >= slice_ms,
+    isOver,
+    tick() {
+      ticks += 1;
+      return ticks % ticks_of_a_look === 0 && isOver();
+    },
     async rest() {
       close();
       await clock.sleep(0);

@@ -13,7 +13,7 @@ import {
   workloadsOf,
 } from '../../test/lib/store-model.ts';
 import type { ReasonCode } from '../core/reasons.ts';
-import { listWaiting, nextAttempt, queueFingerprint, readWaiting } from './queue.ts';
+import { listWaiting, nextAttempt, queueFingerprint, readWaiting, waitingText } from './queue.ts';
 
 for (const kind of storeKinds) {
   describe(`the queue on a store in ${kind}`, () => {
@@ -66,7 +66,7 @@ for (const kind of storeKinds) {
       const text = 'update workloads set not_before = $1 where id = $2';
       await story.store.transact('write', { text, params: [5000, row?.id ?? ''] });
       const waiting = async (now: number) =>
-        (await story.store.read(listWaiting, { now, after: '', limit: 10 })).length;
+        (await story.store.read(listWaiting, { now, after: '', upto: '~', limit: 10 })).length;
       assert.deepEqual([await waiting(4999), await waiting(5000)], [0, 1]);
       assert.equal(await story.store.read(nextAttempt, { now: 4999 }), 5000);
       assert.equal(await story.store.read(nextAttempt, { now: 5000 }), null);
@@ -104,7 +104,12 @@ for (const kind of storeKinds) {
       }
       const seen: string[] = [];
       for (let after = ''; ; after = seen.at(-1) ?? '') {
-        const rows = await store.read(listWaiting, { now: clock.now(), after, limit: 2 });
+        const rows = await store.read(listWaiting, {
+          now: clock.now(),
+          after,
+          upto: '~',
+          limit: 2,
+        });
         if (rows.length === 0) break;
         seen.push(...rows.map((row) => row.id));
       }
@@ -113,6 +118,19 @@ for (const kind of storeKinds) {
       const rows = await store.read(readWaiting, { ids: seen });
       assert.equal(rows.length, 5);
       assert.ok(rows.every((row) => JSON.parse(row.ask).cpu_millis === 1000));
+    });
+
+    inStory('a range reads as the versions that wait there', async (story) => {
+      const { store, clock } = story;
+      await take(story, { do: 'launch', which: 0, clock_ms: 1 });
+      const range = { now: clock.now(), after: '', upto: '~' };
+      const text = async () => store.read(waitingText, range);
+      const [first, second] = await store.read(listWaiting, { ...range, limit: 9 });
+      const reads = (revision: number) => `${first?.id}${revision}${second?.id}${second?.revision}`;
+      assert.equal(await text(), reads(first?.revision ?? 0));
+      await queue(story, 'machine_busy', {}, first?.revision);
+      assert.equal(await text(), reads((first?.revision ?? 0) + 1));
+      assert.equal(await store.read(waitingText, { ...range, upto: '' }), '');
     });
 
     inStory('of a row from before asks were kept, the spec says what it asks', async (story) => {

@@ -56,23 +56,39 @@ export type WaitingFields = {
   avoid_until?: number;
 };
 
-export type WaitingPage = { now: number; after: string; limit: number };
+/** What waits after an id, up to another one. */
+export type WaitingRange = { now: number; after: string; upto: string };
 
 /**
  * A page of what may be placed now, by id, and which version of it: out of an index alone, so that
  * ten thousand are looked through in a moment.
  */
-export const listWaiting: Query<WaitingPage, (Row & { id: string; revision: number })[]> = (
-  sql,
-  args,
-) =>
+export const listWaiting: Query<
+  WaitingRange & { limit: number },
+  (Row & { id: string; revision: number })[]
+> = (sql, { now, after, upto, limit }) =>
   sql.all(
     `select id, revision from workloads
-     where state in ('pending', 'queued') and id > $2
+     where state in ('pending', 'queued') and id > $2 and id <= $5
        and (not_before <= $1 or not_before > $4)
      order by id limit $3`,
-    [args.now, args.after, args.limit, args.now + back_off_limit_ms],
+    [now, after, limit, now + back_off_limit_ms, upto],
   );
+
+/**
+ * The ids of a range, each with its revision behind it, in one text: a fifth of what the rows cost.
+ * Equal texts are equal ranges, for ids are equally long; the order is the index's, and where an
+ * engine takes another way only a range is looked at that did not change.
+ */
+export const waitingText: Query<WaitingRange, string> = async (sql, { now, after, upto }) => {
+  const row = await sql.get<Row & { first: string | null; rest: string | null }>(
+    `select min(id) as first, string_agg(cast(revision as text), id) as rest from workloads
+     where state in ('pending', 'queued') and id > $2 and id <= $4
+       and (not_before <= $1 or not_before > $3)`,
+    [now, after, now + back_off_limit_ms, upto],
+  );
+  return `${row?.first ?? ''}${row?.rest ?? ''}`;
+};
 
 /** Some of what waits, in full. */
 export const readWaiting: Query<{ ids: string[] }, WaitingRow[]> = async (sql, args) =>
@@ -105,14 +121,16 @@ export const nextAttempt: Query<{ now: number }, number | null> = async (sql, ar
 /**
  * A text that is another one whenever something that admission looks at was added, moved or taken
  * away: what waits, what is held, what machines offer, what the catalog says. A row for each: to
- * join them takes longer than to read them.
+ * join them takes longer than to read them, and to look for the last takes longer than an index
+ * has it.
  */
 export const queueFingerprint: Query<{ now: number }, string> = async (sql, args) => {
   const facts = await sql.all<Row & { part: number }>(
-    `select 1 as part, count(*) as many, max(id) as last,
+    `select 1 as part, count(*) as many,
+         (select id from workloads where state in ('pending', 'queued')
+          order by id desc limit 1) as last,
          cast(coalesce(sum(revision), 0) as bigint) as one,
-         cast(coalesce(sum(case when not_before > $1 and not_before <= $2 then 1 else 0 end), 0)
-           as bigint) as other
+         count(*) filter (where not_before > $1 and not_before <= $2) as other
        from workloads where state in ('pending', 'queued')
      union all select 2, count(*), null,
          cast(coalesce(sum(inventory_revision), 0) as bigint),
