@@ -103,14 +103,7 @@ export function createMachineViews({ store, presence, dev = false }: Deps): Mach
   }
 
   return {
-    async all(slices) {
-      const views: MachineView[] = [];
-      for (const one of await found(null, slices)) {
-        views.push(viewOf(one, presence, []));
-        if (slices.tick()) await slices.rest();
-      }
-      return views;
-    },
+    all: async (slices) => viewsOf(await found(null, slices), presence, slices),
     async forPlan(tenant_id) {
       const holders = await holdersBy(store, tenant_id);
       const all = await found(tenant_id, null);
@@ -172,6 +165,15 @@ function standingOf(row: MachineWithHolds, tenant_id: string) {
 }
 
 const nothingKnown: Known = { revision: 0, inventory: null, drivers: [], devices: [] };
+
+async function viewsOf(all: Found[], presence: Presence, slices: Slices): Promise<MachineView[]> {
+  const views: MachineView[] = [];
+  for (const one of all) {
+    views.push(viewOf(one, presence, []));
+    if (slices.tick()) await slices.rest();
+  }
+  return views;
+}
 
 function viewOf(
   { row, known: { inventory, drivers }, devices, slugs }: Found,
