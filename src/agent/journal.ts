@@ -8,6 +8,8 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { detailsSchema } from '../contract/details.ts';
+import { exitSchema } from '../contract/run-exit.ts';
 import type { AgentIdentity } from '../contract/sync.ts';
 import { parseRunName, type RunKey, runName } from '../core/run.ts';
 import { makePrivateFolder, readIfThere, writeDurably } from '../lib/files.ts';
@@ -43,15 +45,9 @@ const entrySchema = z.object({
   spec: specSchema.nullable(),
   end: z
     .object({
-      exit: z
-        .object({
-          code: z.number().nullable(),
-          signal: z.string().nullable(),
-          out_of_memory: z.boolean(),
-        })
-        .nullable(),
+      exit: exitSchema.nullable(),
       reason: z.string().nullable(),
-      details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
+      details: detailsSchema,
       log_tail: z.string().nullable(),
     })
     .nullable(),

@@ -3,12 +3,12 @@
  * request did.
  */
 import { z } from '@hono/zod-openapi';
+import { detailsSchema } from './details.ts';
 import { gatewayRequestSchema } from './request-usage.ts';
 import { eventSchema } from './workloads.ts';
 
 const moment = z.number().openapi({ description: 'Milliseconds since 1970.' });
 const erasable = z.string().nullable();
-const details = z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]));
 
 export const activitySchema = z
   .object({
@@ -23,7 +23,7 @@ export const activitySchema = z
     route: z.string(),
     target: z.string().nullable(),
     outcome: z.string().openapi({ description: '`done`, or the code of the refusal.' }),
-    details,
+    details: detailsSchema,
     seq: z.number().nullable().openapi({ description: 'Its number, once it is sealed.' }),
   })
   .openapi('Activity');

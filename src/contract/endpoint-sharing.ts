@@ -7,6 +7,7 @@
 import { z } from '@hono/zod-openapi';
 import { limits } from './limits.ts';
 import {
+  keyLifeSchema,
   requestLimitChangeSchema,
   requestLimitsSchema,
   requestUseSchema,
@@ -55,11 +56,7 @@ export const modelKeyRequestSchema = z
       description: 'Your endpoints by name, or `<tenant>/<name>` of ones open to you.',
     }),
     limits: requestLimitChangeSchema.optional(),
-    expires_in_ms: z
-      .int()
-      .min(1000)
-      .max(366 * 24 * 3600_000)
-      .optional(),
+    expires_in_ms: keyLifeSchema.optional(),
   })
   .openapi('ModelKeyRequest');
 

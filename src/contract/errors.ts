@@ -7,6 +7,7 @@
  */
 import { z } from '@hono/zod-openapi';
 import { type Details, fixOf, type ReasonCode, reasons, sentenceOf } from '../core/reasons.ts';
+import { detailsSchema } from './details.ts';
 
 export const errorSchema = z
   .object({
@@ -14,7 +15,7 @@ export const errorSchema = z
       code: z.string(),
       message: z.string(),
       fix: z.string().nullable(),
-      details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
+      details: detailsSchema,
       request_id: z.string(),
     }),
   })

@@ -145,6 +145,7 @@ export const limits = {
   reclaim_grace_ms: 5 * 60_000,
   longest_grace_ms: 24 * 3600_000,
   longest_reclaim_ms: 366 * 24 * 3600_000,
+  longest_key_life_ms: 366 * 24 * 3600_000,
   /** How long a person waits for a machine that looks at itself anew; below the 30 s of a call. */
   machine_look_ms: 25_000,
   sample_every_ms: 10_000,

@@ -3,12 +3,8 @@
  * what it says of it.
  */
 import { z } from '@hono/zod-openapi';
+import { detailsSchema } from './details.ts';
 import { limits } from './limits.ts';
-
-const detailsSchema = z.record(
-  z.string(),
-  z.union([z.string(), z.number(), z.boolean(), z.null()]),
-);
 
 /** What the validator said, and when. */
 export const modelCheckSchema = z

@@ -19,6 +19,9 @@ export const requestLimitsSchema = z
   .openapi('RequestLimits', { description: 'Null limits nothing.' });
 export const requestLimitChangeSchema = requestLimitsSchema.partial().openapi('RequestLimitChange');
 
+/** For how long a key is good from now on. */
+export const keyLifeSchema = z.int().min(1000).max(limits.longest_key_life_ms);
+
 export const requestUseSchema = z
   .object({
     requests: z.number().openapi({ description: 'Of the last minute.' }),

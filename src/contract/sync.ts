@@ -10,10 +10,12 @@ import { guardWhys } from '../core/guard.ts';
 import type { ImageRuntime } from '../core/images.ts';
 import type { Sharing, TrustLevel } from '../core/trust.ts';
 import type { EnvValue } from '../core/workload.ts';
+import { detailsSchema } from './details.ts';
 import { guardReportSchema } from './guard.ts';
 import { limits } from './limits.ts';
 import { inventorySchema } from './machines.ts';
 import { type DesiredModels, observedModelsSchema } from './model-files.ts';
+import { exitSchema } from './run-exit.ts';
 import { stageSchema } from './workloads.ts';
 
 const runKey = {
@@ -57,16 +59,10 @@ export const observedRunSchema = z.object({
    */
   state: z.enum(['preparing', 'ready', 'ended', 'parked', 'removed', 'unknown']),
   stages: z.array(stageSchema).max(16),
-  exit: z
-    .object({
-      code: z.number().nullable(),
-      signal: z.string().nullable(),
-      out_of_memory: z.boolean(),
-    })
-    .nullable(),
+  exit: exitSchema.nullable(),
   /** Why it ended or failed, from the table of reasons. */
   reason: z.string().nullable(),
-  details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
+  details: detailsSchema,
   log_tail: z.string().max(8192).nullable(),
   /** What the machine's guard does to it now; left out where it is left alone. */
   guarded: z.object({ step: z.enum(['lowered', 'paused']), why: z.enum(guardWhys) }).optional(),

@@ -12,6 +12,7 @@ import { roomOfferSchema } from './make-room.ts';
 import { workloadReclaimSchema } from './reclaim.ts';
 import { replicaSchema } from './replicas.ts';
 import {
+  keyLifeSchema,
   requestLimitChangeSchema,
   requestLimitsSchema,
   requestUseSchema,
@@ -272,11 +273,7 @@ export const logChunkSchema = z
 export const keyRequestSchema = z
   .strictObject({
     limits: requestLimitChangeSchema.optional(),
-    expires_in_ms: z
-      .int()
-      .min(1000)
-      .max(366 * 24 * 3600_000)
-      .optional(),
+    expires_in_ms: keyLifeSchema.optional(),
   })
   .openapi('KeyRequest');
 
