@@ -12,6 +12,3 @@ export const accessLinkSchema = z
   })
   .openapi('AccessLink');
 export type AccessLink = z.infer<typeof accessLinkSchema>;
-
-/** What the page of a link posts, on the site's own host. */
-export const redeemSchema = z.object({ ticket: z.string().max(64) });

@@ -7,7 +7,7 @@
  * nothing.
  */
 import { findClass } from '../core/catalog.ts';
-import { half_life_ms, type Use } from '../core/fair-share.ts';
+import { decayed, half_life_ms, type Use } from '../core/fair-share.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import { createSlices } from '../lib/slices.ts';
@@ -90,7 +90,7 @@ export function weightedSeconds(
   const { weight_millis = 0 } = entry;
   const weight =
     weight_millis > 0 ? weight_millis / 1000 : (findClass(entry.placed_class)?.weight ?? 1);
-  const worth = (at: number) => 0.5 ** (Math.max(0, now - at) / half_life_ms);
+  const worth = (at: number) => decayed(1, now - at);
   const decayed_ms = (half_life_ms / Math.LN2) * (worth(entry.ended_at) - worth(entry.started_at));
   return (entry.sign * weight * decayed_ms) / 1000;
 }

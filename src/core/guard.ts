@@ -35,8 +35,6 @@ export type GuardView = {
   own_why: GuardWhy[];
 };
 
-export const guard_free: GuardView = { level: 0, why: [], own_why: [] };
-
 /** From this level on guests are parked. */
 export const guard_parks: GuardLevel = 4;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Ask } from './ask.ts';
-import { type GuardView, guard_free } from './guard.ts';
+import type { GuardView } from './guard.ts';
 import { place } from './placement.ts';
 import { type Refusals, refuses_nothing } from './refusals.ts';
 import type { MachineView } from './workload.ts';
@@ -37,7 +37,7 @@ const active: GuardView = { level: 1, why: ['owner_active'], own_why: [] };
 const full: GuardView = { level: 1, why: ['disk_floor'], own_why: ['disk_floor'] };
 
 test('a guarded machine takes nothing new of guests, and its owner’s as always', () => {
-  assert.equal(decided('ben', { guard: guard_free }), 'm1');
+  assert.equal(decided('ben', { guard: { level: 0, why: [], own_why: [] } }), 'm1');
   assert.equal(decided('ben', {}), 'm1');
   assert.deepEqual(decided('ben', { guard: active }), [
     ...['machine_guarded', 'machine_guarded', 'it is in use by its owner'],

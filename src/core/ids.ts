@@ -2,14 +2,6 @@
  * Identifiers: UUIDv7 as 26 lower-case base32 characters, so that they sort by time, fit a host
  * name (`w-<id>.localhost`) and carry no meaning.
  */
-declare const brand: unique symbol;
-type Branded<Name extends string> = string & { readonly [brand]: Name };
-
-export type WorkloadId = Branded<'workload'>;
-export type MachineId = Branded<'machine'>;
-export type TenantId = Branded<'tenant'>;
-export type UserId = Branded<'user'>;
-
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 const pattern = /^[0-7][0-9a-hjkmnp-tv-z]{25}$/;
 

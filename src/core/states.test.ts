@@ -4,15 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import {
-  isClaiming,
-  isMetered,
-  isSettled,
-  nextState,
-  type State,
-  stateEvents,
-  states,
-} from './states.ts';
+import { isMetered, isSettled, nextState, type State, stateEvents, states } from './states.ts';
 
 const anyEvents = fc.array(fc.constantFrom(...stateEvents), { maxLength: 30 });
 const anyState = fc.constantFrom(...states);
@@ -69,10 +61,8 @@ test('a start while stopping waits for the proof that the run is gone', () => {
   assert.equal(nextState('stopping', 'parked'), 'stopped');
 });
 
-test('only running is metered; what is parked, failed or gone claims nothing', () => {
+test('only running is metered', () => {
   assert.deepEqual(states.filter(isMetered), ['running']);
-  const claims_nothing = states.filter((state) => !isClaiming(state));
-  assert.deepEqual(claims_nothing, ['stopped', 'failed', 'deleted']);
 });
 
 function reachable(from: State): Set<State> {

@@ -95,11 +95,6 @@ export function isMetered(state: State): boolean {
   return state === 'running';
 }
 
-/** States in which a workload counts against its tenant's quota. */
-export function isClaiming(state: State): boolean {
-  return state !== 'stopped' && state !== 'failed' && state !== 'deleted';
-}
-
 /** States that end a wait: nothing more happens without a person. */
 export function isSettled(state: State): boolean {
   return state === 'running' || state === 'stopped' || state === 'failed' || state === 'deleted';

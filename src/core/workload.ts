@@ -15,7 +15,6 @@ import type { DriverName, Isolation } from './trust.ts';
 export const kinds = ['vm', 'notebook', 'endpoint', 'instance'] as const;
 export type Kind = (typeof kinds)[number];
 
-export type Intent = 'running' | 'stopped' | 'deleted';
 export type ParkCause = 'none' | 'user' | 'idle' | 'preempted' | 'trust' | 'quota';
 
 /** A request with every default filled in: what the plan shows and the store keeps. */

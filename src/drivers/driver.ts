@@ -176,16 +176,3 @@ export class DriverError extends Error {
     this.details = details;
   }
 }
-
-/** Abilities that a driver lacks: each says so. */
-export function cannotYet(
-  driver: DriverName,
-): Pick<Driver, 'exec' | 'files' | 'connect' | 'erase'> {
-  const refuse = () => new DriverError('exec_failed', `${driver} cannot do that yet`);
-  return {
-    exec: () => Promise.reject(refuse()),
-    files: () => Promise.reject(refuse()),
-    connect: () => Promise.reject(refuse()),
-    erase: () => Promise.resolve(),
-  };
-}

@@ -12,7 +12,7 @@ import { installFailure } from '../core/install-failure.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Random } from '../lib/random.ts';
-import { buildFor, installWheel, type WheelPin } from '../lib/wheel.ts';
+import { installWheel, type WheelPin } from '../lib/wheel.ts';
 import { fetchPython, findPython, type Python } from '../lib/wheel-python.ts';
 import { jupyterPin } from './jupyter/pin.ts';
 import { pythonFiles } from './llama-cpp/system-files.ts';
@@ -92,11 +92,6 @@ export function createJupyter(options: JupyterOptions): Jupyter {
       return { ok: true, environment: environmentOf(remembered) };
     },
   };
-}
-
-/** About how much comes the first time. */
-export function jupyterDownloadBytes(): number {
-  return buildFor(jupyterPin({ version: '3.12' }), 'any')?.bytes ?? 0;
 }
 
 function environmentOf(found: {

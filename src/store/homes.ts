@@ -32,17 +32,6 @@ export async function unsettle(sql: Sql, row: WorkloadRow): Promise<void> {
   );
 }
 
-/** What lives on a machine: names of workloads, and whose. */
-export const listHomes: Query<
-  { machine_id: string; limit: number },
-  (Row & { id: string; tenant_id: string; name: string })[]
-> = (sql, args) =>
-  sql.all(
-    `select id, tenant_id, name from workloads
-     where home_machine_id = $1 and state <> 'deleted' order by name, id limit $2`,
-    [args.machine_id, args.limit],
-  );
-
 /** Names of the machines that keep disks, as far as their workloads' tenant may know of them. */
 export const homeNames: Query<
   { tenant_id: string; ids: string[] },

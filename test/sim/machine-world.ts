@@ -8,7 +8,6 @@
 import { type RunExit, type RunKey, runName } from '../../src/core/run.ts';
 import type { DriverName } from '../../src/core/trust.ts';
 import {
-  cannotYet,
   type Driver,
   DriverError,
   no_stats,
@@ -111,12 +110,14 @@ function driverOf(context: Context, life: Life): Driver {
         return [...processes.values()].map(observationOf);
       }),
     logs: () => life.async('driver.logs', async () => ({ text: '', next_offset: 0, end: false })),
-    dial: () =>
-      life.async('driver.dial', () => Promise.reject(new Error('nothing is dialled here'))),
     stats: () => life.async('driver.stats', async () => no_stats),
-    ...cannotYet('sim'),
+    erase: () => Promise.resolve(),
+    // Nobody in a story looks into a run.
+    ...{ dial: notHere, exec: notHere, files: notHere, connect: notHere },
   };
 }
+
+const notHere = () => Promise.reject(new Error('no story does that'));
 
 async function start(context: Context, life: Life, spec: RunSpec): Promise<void> {
   const { processes, fault, planOf } = context;

@@ -4,7 +4,7 @@
  * Invariants: frames may arrive cut anywhere; what is no frame is an error, never passed on as
  * output; a reader that is slow slows the engine down.
  */
-import { PassThrough, type Readable, Transform, Writable } from 'node:stream';
+import { PassThrough, type Readable, Writable } from 'node:stream';
 import { EngineDown } from './engine-error.ts';
 
 export type Frame = { is_error: boolean; payload: Buffer };
@@ -98,16 +98,4 @@ function waitForAll(full: PassThrough[], done: () => void): void {
     one.on('drain', settled);
     one.on('close', settled);
   }
-}
-
-/** Lets through what comes, once `skip` bytes were dropped. */
-export function skipBytes(skip: number): Transform {
-  let left = skip;
-  return new Transform({
-    transform(chunk: Buffer, _, done) {
-      const dropped = Math.min(left, chunk.length);
-      left -= dropped;
-      done(null, chunk.subarray(dropped));
-    },
-  });
 }
