@@ -11,7 +11,7 @@ import { createVirtualTime, type VirtualTime } from './virtual-time.ts';
  * In most stories, for a poll that tells nothing new is most of what a story costs. Still one that
  * is lost is followed by another within the lease.
  */
-const long_hold_ms = 40_000;
+const long_hold_ms = 45_000;
 
 export type Violation = { invariant: string; message: string; at: number };
 
@@ -62,7 +62,7 @@ export function createStory(seed: number, read: ((line: string) => void) | null)
   return {
     seed,
     time,
-    hold_ms: createChance(seed, 'hold').is(0.25) ? limits.sync_hold_ms : long_hold_ms,
+    hold_ms: createChance(seed, 'hold').is(0.1) ? limits.sync_hold_ms : long_hold_ms,
     tell,
     log,
     chance: (stream) => createChance(seed, stream),
