@@ -12,11 +12,11 @@ async function signIn(body) {
   location.replace(next);
 }
 
-/** Where to go then: the page that opens a workload, and no other address that somebody writes here. */
+/** Where to go then: a page that opens a workload, or that of keys, and no other address. */
 function nextPage() {
   const given = [location.hash.slice(1), location.search].map((text) => new URLSearchParams(text));
   const asked = given.map((one) => one.get('next')).find((one) => one !== null) ?? '';
-  return /^\/open\/[0-9a-z]{26}$/.test(asked) ? asked : '/';
+  return /^\/(?:keys|open\/[0-9a-z]{26})$/.test(asked) ? asked : '/';
 }
 
 function askForPassword() {

@@ -51,10 +51,11 @@ export async function listKeys(context: Context, options: JsonOption): Promise<n
       key.models.join(' '),
       `…${key.last_four}`,
       formatAgo(now - key.created_at),
+      key.last_used_at === null ? '–' : formatAgo(now - key.last_used_at),
       stateOf(key, now),
       limitWords(key.limits, key.use),
     ]);
-    printTable(context, ['ID', 'MODELS', 'ENDS IN', 'MADE', 'WORKS', 'USED OF LIMITS'], rows);
+    printTable(context, ['ID', 'MODELS', 'ENDS IN', 'MADE', 'USED', 'WORKS', 'OF LIMITS'], rows);
   }
   return exitCode('ok');
 }

@@ -70,6 +70,9 @@ export const modelKeySchema = z
     created_at: z.number(),
     expires_at: moment,
     revoked_at: moment,
+    last_used_at: moment.openapi({
+      description: 'In the last 14 days; null also for who may not know: of others admins alone.',
+    }),
   })
   .openapi('ModelKey');
 export type ModelKey = z.infer<typeof modelKeySchema>;

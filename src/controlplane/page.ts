@@ -1,6 +1,6 @@
 /**
- * The pages of Solo: this machine, what can run here and why not the rest; signing in, following an
- * invitation or a reset link. The files are in web/; they ask the API like any other client.
+ * The pages of Solo: this machine, what can run here and why not the rest; keys; signing in, following
+ * an invitation or a reset link. The files are in web/; they ask the API like any other client.
  *
  * Invariants: no inline script or style, so the policy forbids all of it; nothing of a page is
  * secret, what it shows comes from the API by the session.
@@ -16,8 +16,14 @@ const files: Record<string, { file: string; type: string }> = {
   '/sign-in': { file: 'sign-in.html', type: 'text/html; charset=utf-8' },
   '/join': { file: 'join.html', type: 'text/html; charset=utf-8' },
   '/reset': { file: 'join.html', type: 'text/html; charset=utf-8' },
+  '/keys': { file: 'keys.html', type: 'text/html; charset=utf-8' },
+  '/assets/ask.js': { file: 'ask.js', type: 'text/javascript; charset=utf-8' },
   '/assets/forms.js': { file: 'forms.js', type: 'text/javascript; charset=utf-8' },
   '/assets/join.js': { file: 'join.js', type: 'text/javascript; charset=utf-8' },
+  '/assets/key-made.js': { file: 'key-made.js', type: 'text/javascript; charset=utf-8' },
+  '/assets/key-row.js': { file: 'key-row.js', type: 'text/javascript; charset=utf-8' },
+  '/assets/keys.css': { file: 'keys.css', type: 'text/css; charset=utf-8' },
+  '/assets/keys.js': { file: 'keys.js', type: 'text/javascript; charset=utf-8' },
   '/assets/machine.js': { file: 'machine.js', type: 'text/javascript; charset=utf-8' },
   '/assets/open.js': { file: 'open.js', type: 'text/javascript; charset=utf-8' },
   '/assets/sign-in.js': { file: 'sign-in.js', type: 'text/javascript; charset=utf-8' },

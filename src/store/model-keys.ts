@@ -59,7 +59,11 @@ async function endpointNamed(
 }
 
 /** A key with the names of what it opens, as its tenant calls them, its first one first. */
-export type ModelKey = { row: KeyRow; models: string[] };
+export type ModelKey = { row: UsedKey; models: string[] };
+/** With when it was last used, as far as rows of requests are kept. */
+type UsedKey = KeyRow & { last_used_at?: number | null };
+const used_keys = `select k.*,
+  (select max(r.at) from requests r where r.key_id = k.id) as last_used_at from endpoint_keys k`;
 type Opened = Row & { key_id: string; name: string; owner_id: string; slug: string };
 
 /** Keys of a tenant, with what they open: its own endpoints, and others'. */
@@ -67,8 +71,8 @@ export const listModelKeys: Query<{ tenant_id: string; limit: number }, ModelKey
   sql,
   args,
 ) => {
-  const rows = await sql.all<KeyRow>(
-    'select * from endpoint_keys where tenant_id = $1 order by created_at desc, id desc limit $2',
+  const rows = await sql.all<UsedKey>(
+    `${used_keys} where k.tenant_id = $1 order by k.created_at desc, k.id desc limit $2`,
     [args.tenant_id, args.limit],
   );
   return withModels(sql, args.tenant_id, rows);
@@ -79,14 +83,13 @@ export const findModelKey: Query<
   { tenant_id: string; key_id: string },
   ModelKey | undefined
 > = async (sql, { tenant_id, key_id }) => {
-  const rows = await sql.all<KeyRow>(
-    'select * from endpoint_keys where tenant_id = $1 and id = $2',
-    [tenant_id, key_id],
-  );
+  const rows = await sql.all<UsedKey>(`${used_keys} where k.tenant_id = $1 and k.id = $2`, [
+    ...[tenant_id, key_id],
+  ]);
   return (await withModels(sql, tenant_id, rows))[0];
 };
 
-async function withModels(sql: Sql, tenant_id: string, rows: KeyRow[]): Promise<ModelKey[]> {
+async function withModels(sql: Sql, tenant_id: string, rows: UsedKey[]): Promise<ModelKey[]> {
   if (rows.length === 0) return [];
   const ids = rows.map(({ id }) => id);
   const opened = await sql.all<Opened>(

@@ -4,6 +4,7 @@
  * Invariants: a model that is not open to the asker is answered like one that does not exist; of
  * another tenant's endpoint nothing is shown but its name and whose it is.
  */
+import { hasRole } from '../../contract/auth.ts';
 import { EinsoraError } from '../../contract/errors.ts';
 import { routes } from '../../contract/routes.ts';
 import { makeId } from '../../core/ids.ts';
@@ -20,6 +21,7 @@ import { findTenant } from '../../store/tenants.ts';
 import { actionOf } from '../action.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
+import type { Principal } from '../auth/principal.ts';
 import { refuseAnother, refuseDerivedAgain } from './keys.ts';
 import { found, idempotencyOf, unwrap } from './workloads.ts';
 
@@ -72,13 +74,17 @@ export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
     const made = unwrap(await create.catch(refuseDerivedAgain));
     if (!made.ok) throw noModel(made.model);
     refuseAnother(made.row, key);
-    return c.json({ ...keyView(deps, made), key, base_url: deps.gateway_url() }, 201);
+    return c.json(
+      { ...keyView(deps, c.get('principal'), made), key, base_url: deps.gateway_url() },
+      201,
+    );
   });
 
   app.openapi(routes.listModelKeys, async (c) => {
-    const { tenant_id } = c.get('principal');
+    const principal = c.get('principal');
+    const { tenant_id } = principal;
     const rows = await deps.store.read(listModelKeys, { tenant_id, limit: listed });
-    return c.json({ items: rows.map((key) => keyView(deps, key)) }, 200);
+    return c.json({ items: rows.map((key) => keyView(deps, principal, key)) }, 200);
   });
 
   app.openapi(routes.limitModelKey, async (c) => {
@@ -88,7 +94,7 @@ export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
     await deps.store.transact('limitKey', args);
     const key = await deps.store.read(findModelKey, { tenant_id, key_id });
     if (key === undefined) throw notFound(`key ${key_id}`, 'keys ls');
-    return c.json(keyView(deps, key), 200);
+    return c.json(keyView(deps, c.get('principal'), key), 200);
   });
 
   app.openapi(routes.revokeModelKey, async (c) => {
@@ -102,11 +108,14 @@ export function modelKeyRoutes(app: Api, deps: ApiDeps): void {
   });
 }
 
-function keyView({ limiter }: ApiDeps, { row, models }: ModelKey) {
+function keyView({ limiter }: ApiDeps, principal: Principal, { row, models }: ModelKey) {
   const { id, last_four, created_at, expires_at, revoked_at } = row;
   const limits = requestLimitsOf(row);
   const use = limiter.useOf('key', id);
-  return { id, models, limits, use, last_four, created_at, expires_at, revoked_at };
+  const may_know = row.user_id === principal.user_id || hasRole(principal.role, 'tenant-admin');
+  const last_used_at = may_know ? (row.last_used_at ?? null) : null;
+  const moments = { created_at, expires_at, revoked_at, last_used_at };
+  return { id, models, limits, use, last_four, ...moments };
 }
 
 async function sharingView(

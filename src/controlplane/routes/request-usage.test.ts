@@ -230,3 +230,19 @@ inWorld('top has the last minute and who works and waits now, of own keys alone'
   assert.ok(families.has('einsora_event_loop_delay_seconds'));
   for (const id of Object.values(ids)) assert.equal(text.includes(id), false);
 });
+
+inWorld('when a key was last used is told to who made it, and to admins', async (world) => {
+  const { ids, rig } = world;
+  const at = rig.clock.now() - 5000;
+  await world.asked({ key_id: ids.ada_key, user_id: ids.ada, at });
+  await world.asked({ key_id: ids.ada_key, user_id: ids.ada, at: at - 5000 });
+  await world.asked({ at: at - 1 });
+  const used = async (token?: string) => {
+    const more = token === undefined ? {} : { token };
+    const { items = [] } = (await ask(rig, 'GET', '/v1/model-keys', more)).body;
+    return Object.fromEntries(items.map((key) => [key.last_four, key.last_used_at]));
+  };
+  assert.deepEqual(await used(), { ada0: at, op00: at - 1 });
+  assert.deepEqual(await used(world.tokens.ada), { ada0: at, op00: null });
+  assert.deepEqual(await used(world.tokens.eve), { eve0: null });
+});
