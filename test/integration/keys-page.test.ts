@@ -1,6 +1,6 @@
 /**
- * The page of keys in a real browser, by the keyboard: a key is made for a real engine, its line for
- * curl works as it stands, its use is shown, its limits are set, it is revoked.
+ * The page of keys in a real browser, by the keyboard: a key is made for a real engine, its line
+ * for curl works as it stands, its use is shown, its limits are set, it is revoked.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
