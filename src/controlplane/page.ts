@@ -1,6 +1,7 @@
 /**
  * The pages of Solo: this machine, what can run here and why not the rest; keys; signing in,
- * following an invitation or a reset link. The files are in web/; they ask the API like any other client.
+ * following an invitation or a reset link. The files are in web/; they ask the API like any other
+ * client.
  *
  * Invariants: no inline script or style, so the policy forbids all of it; nothing of a page is
  * secret, what it shows comes from the API by the session.
