@@ -24,7 +24,7 @@ const benches = existsSync(join(root, 'bench'))
 const failed: string[] = [];
 for (const path of suites) await step(path, ['--test', path]);
 for (const name of benches) await step(`bench ${name}`, ['scripts/bench.ts', name, '--quick']);
-await step('mutants', ['scripts/mutants.ts', '--hours', '4', '--machines', '10']);
+await step('mutants', ['scripts/mutants.ts']);
 await step('simulator', ['scripts/sim.ts', '--seeds', '20000']);
 
 const minutes = ((systemClock.monotonic() - started_at) / 60_000).toFixed(1);
