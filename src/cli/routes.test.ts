@@ -1,6 +1,7 @@
 /**
  * `einsora routes` against a real API: who answers for each name, and how that stands.
  */
+
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import {
@@ -19,6 +20,7 @@ import type { ModelRoutePage } from '../contract/model-routes.ts';
 import { no_request_limits } from '../core/request-limits.ts';
 import type { Balancer } from '../gateway/balance/balancer.ts';
 import type { GatewayKey } from '../gateway/key.ts';
+import { createStop } from '../gateway/stop.ts';
 
 let rig: Rig;
 let served: RigServer;
@@ -123,7 +125,7 @@ test('an endpoint answers to its aliases, and a launch does not take one of them
     ...{ limits: no_request_limits, user_limits: no_request_limits },
   };
   const led = async (one: GatewayKey, model: string) => {
-    const found = await targets.findEndpoint(one, model, new AbortController().signal);
+    const found = await targets.findEndpoint(one, model, createStop());
     return found.ok ? found.endpoint.name : found.code;
   };
   for (const one of [key, { ...key, workload_ids: null }]) {

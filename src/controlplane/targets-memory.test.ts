@@ -1,18 +1,20 @@
 /**
  * What the gateway remembers of keys and names, and that nobody is let in by it who no longer may.
  */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ask, createRig, type Rig, type RigStore } from '../../test/lib/rig.ts';
 import { targetsOf } from '../../test/lib/rig-targets.ts';
 import { guarded, writesTargets } from '../../test/lib/rig-transactions.ts';
+import { createStop } from '../gateway/stop.ts';
 import { digest } from '../lib/secret.ts';
 import type { Sql } from '../store/sql.ts';
 import { transactions } from '../store/transactions.ts';
 import type { Targets } from './targets.ts';
 import { background, createMemory, watchWrites } from './write-watch.ts';
 
-const never = new AbortController().signal;
+const never = createStop();
 const endpoint = { kind: 'endpoint', model: 'smollm2-135m', name: 'chat' };
 
 type World = {

@@ -1,16 +1,18 @@
 /**
  * Where a key leads: to its own endpoint's run, and by name only to its own tenant's machine.
  */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { beginTale } from '../../test/lib/ledger-tale.ts';
 import { addTenant, openTestStore } from '../../test/lib/rig.ts';
 import { no_request_limits } from '../core/request-limits.ts';
+import { createStop } from '../gateway/stop.ts';
 import { systemClock } from '../lib/clock.ts';
 import type { EinsoraStore } from '../store/transactions.ts';
 import { createTargets } from './targets.ts';
 
-const never = new AbortController().signal;
+const never = createStop();
 
 test("a key is told the name of its own tenant's machine, of another's the class", async () => {
   const { store, close } = await openTestStore('memory');

@@ -9,6 +9,7 @@ import { limits } from '../contract/limits.ts';
 import { sentenceOf } from '../core/reasons.ts';
 import type { Endpoint, FoundEndpoint } from '../gateway/endpoint.ts';
 import type { GatewayKey } from '../gateway/key.ts';
+import type { Waiting } from '../gateway/stop.ts';
 import type { Clock } from '../lib/clock.ts';
 import { listAliases } from '../store/aliases.ts';
 import { findOpenEndpoint } from '../store/endpoint-guests.ts';
@@ -45,9 +46,9 @@ export type Targets = {
   findKey(hash: string): Promise<GatewayKey | null>;
   /**
    * Where a model's name leads for this key; one that is being woken is waited for, at the latest
-   * until the signal.
+   * until it is stopped.
    */
-  findEndpoint(key: GatewayKey, model: string, signal: AbortSignal): Promise<FoundEndpoint>;
+  findEndpoint(key: GatewayKey, model: string, stop: Waiting): Promise<FoundEndpoint>;
   /** The endpoints this key may use; `created_at` in milliseconds since 1970. */
   listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]>;
 };
@@ -86,7 +87,7 @@ export function createTargets(deps: TargetDeps): Targets {
         (key) => key !== null,
       ),
 
-    async findEndpoint(key, model, signal) {
+    async findEndpoint(key, model, stop) {
       const looked = await look(key, model);
       if (looked === null) return { ok: false, code: 'not_found', details: { name: model } };
       const { row, found } = looked;
@@ -95,13 +96,13 @@ export function createTargets(deps: TargetDeps): Targets {
       const is_guest = row.owner_tenant_id !== key.tenant_id;
       if (is_guest) return notReady(model, row.state);
       // Who is gone already, or only looks, wakes nothing.
-      if (waker === null || signal.aborted) return found;
+      if (waker === null || stop.reason() !== null) return found;
       if (!waker.isWaking(row.workload_id) && isIdle(row)) {
         const refused = await wake(waker, row, wakes.take(key.id));
         if (refused !== null) return refused;
       }
       if (!waker.isWaking(row.workload_id)) return found;
-      await waker.settled(row.workload_id, signal);
+      await waker.settled(row.workload_id, stop);
       const after = await look(key, model);
       const woken = after === null ? found : after.found;
       if (woken.ok || woken.code !== 'not_ready') return woken;

@@ -1,6 +1,7 @@
 /**
  * What was stopped for being idle, and what wakes it.
  */
+
 import assert from 'node:assert/strict';
 import { settle } from '../../test/lib/fake-clock.ts';
 import { ask } from '../../test/lib/rig.ts';
@@ -17,6 +18,7 @@ import {
 import { limits } from '../contract/limits.ts';
 import { no_request_limits } from '../core/request-limits.ts';
 import type { GatewayKey } from '../gateway/key.ts';
+import { createStop } from '../gateway/stop.ts';
 import { refusalOfTarget } from '../gateway/target.ts';
 import { createWakeLimit } from './wake-limit.ts';
 
@@ -41,8 +43,8 @@ given('a request wakes it, waits for it, and then goes to the new run', async (t
   await park(tale);
   const targets = targetsOf(rig, use.waker);
   const usable = keyOf(tale, 'k');
-  const signal = new AbortController().signal;
-  const find = () => targets.findEndpoint(usable, 'chat', signal);
+  const stop = createStop();
+  const find = () => targets.findEndpoint(usable, 'chat', stop);
   const asked = Promise.all([find(), find(), find()]);
   await settle();
   assert.equal((await rowOf(tale)).state, 'pending');
@@ -63,11 +65,11 @@ given('a request that waits long enough is told when to come back', async (tale)
   await park(tale);
   const targets = targetsOf(rig, use.waker);
   const usable = keyOf(tale, 'k');
-  const left = new AbortController();
-  const impatient = targets.findEndpoint(usable, 'chat', left.signal);
-  const patient = targets.findEndpoint(usable, 'chat', new AbortController().signal);
+  const left = createStop();
+  const impatient = targets.findEndpoint(usable, 'chat', left);
+  const patient = targets.findEndpoint(usable, 'chat', createStop());
   await settle();
-  left.abort();
+  left.now('client_left');
   const gone = await impatient;
   assert.ok(!gone.ok && gone.code === 'endpoint_waking');
   await rig.clock.advance(limits.wake_hold_ms + 1000);
@@ -86,7 +88,7 @@ given('its page wakes it, and what a person stopped is woken by nothing', async 
   assert.equal((await use.waker.wake(id, 'a test')).outcome, 'not_idle');
   const targets = targetsOf(rig, use.waker);
   const usable = keyOf(tale, 'k');
-  const found = await targets.findEndpoint(usable, 'chat', new AbortController().signal);
+  const found = await targets.findEndpoint(usable, 'chat', createStop());
   assert.ok(!found.ok && found.code === 'endpoint_stopped');
   assert.equal((await rowOf(tale)).state, 'stopped');
 });
@@ -110,10 +112,10 @@ given('a thousand that come at once wake it once, and all go to the new run', as
   await park(tale);
   const targets = targetsOf(rig, use.waker);
   const before = tale.written().length;
-  const signal = new AbortController().signal;
+  const stop = createStop();
   const asked = Promise.all(
     Array.from({ length: 1000 }, (_, number) =>
-      targets.findEndpoint(keyOf(tale, `k${number}`), 'chat', signal),
+      targets.findEndpoint(keyOf(tale, `k${number}`), 'chat', stop),
     ),
   );
   await settle();
@@ -134,7 +136,9 @@ given(
     const { rig, use } = tale;
     await park(tale);
     const targets = targetsOf(rig, use.waker);
-    const gone = await targets.findEndpoint(keyOf(tale, 'k'), 'chat', AbortSignal.abort());
+    const left = createStop();
+    left.now('client_left');
+    const gone = await targets.findEndpoint(keyOf(tale, 'k'), 'chat', left);
     assert.ok(!gone.ok && gone.code === 'endpoint_stopped');
     assert.equal((await rowOf(tale)).state, 'stopped');
     const limit = createWakeLimit(rig.clock);

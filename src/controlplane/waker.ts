@@ -6,6 +6,7 @@
  * whatever else became of the workload.
  */
 import { limits } from '../contract/limits.ts';
+import type { Waiting } from '../gateway/stop.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { WakeResult } from '../store/idle.ts';
@@ -17,7 +18,7 @@ export type Waker = {
   /** It was woken, and is not yet known to run. */
   isWaking(workload_id: string): boolean;
   /** Resolves once it runs or will not, at the latest `wake_hold_ms` after it was woken. */
-  settled(workload_id: string, signal: AbortSignal): Promise<void>;
+  settled(workload_id: string, stop: Waiting): Promise<void>;
 };
 
 export type WakerDeps = {
@@ -70,16 +71,17 @@ export function createWaker({ store, clock, log, woken }: WakerDeps): Waker {
     },
     // Others see that it was woken before we hear of it.
     isWaking: (workload_id) => waking.has(workload_id) || looking.has(workload_id),
-    async settled(workload_id, signal) {
+    async settled(workload_id, stop) {
       await waking.get(workload_id)?.catch(() => {});
       const look = looking.get(workload_id);
       if (look === undefined || held >= limits.wakes_held) return;
       held += 1;
       const done = new AbortController();
-      const stop = AbortSignal.any([signal, done.signal]);
+      const undo = stop.on(() => done.abort());
       try {
-        await Promise.race([look, clock.sleep(limits.wake_hold_ms, stop)]);
+        await Promise.race([look, clock.sleep(limits.wake_hold_ms, done.signal)]);
       } finally {
+        undo();
         done.abort();
         held -= 1;
       }

@@ -27,54 +27,67 @@ type Pending = { at: number; ms: number; fire: () => void };
 
 const none: Pending = { at: Number.POSITIVE_INFINITY, ms: 0, fire: () => {} };
 
+/** The timer looks at least so often: a request that is short sets it once, whatever is due late. */
+const look_ms = 30_000;
+
 export function createDeadlines(clock: Pick<Clock, 'after' | 'monotonic'>): Deadlines {
-  const pending: Record<DeadlineKind, Pending> = {
-    silence: none,
-    ping: none,
-    hold: none,
-    total: none,
+  return new Kept(clock);
+}
+
+/** A class, for each open request has one. */
+class Kept implements Deadlines {
+  readonly #clock: Pick<Clock, 'after' | 'monotonic'>;
+  readonly #pending: Record<DeadlineKind, Pending> = {
+    ...{ silence: none, ping: none, hold: none, total: none },
   };
   /** When the timer fires, and how to call it off. */
-  let timer_at = Number.POSITIVE_INFINITY;
-  let cancel = () => {};
+  #timer_at = Number.POSITIVE_INFINITY;
+  #cancel: (() => void) | null = null;
 
-  function aim(at: number, now: number): void {
-    if (at >= timer_at) return;
-    cancel();
-    timer_at = at;
-    cancel = clock.after(at - now, look);
+  constructor(clock: Pick<Clock, 'after' | 'monotonic'>) {
+    this.#clock = clock;
   }
 
-  function look(): void {
-    timer_at = Number.POSITIVE_INFINITY;
-    const now = clock.monotonic();
+  set(kind: DeadlineKind, ms: number, fire: () => void): void {
+    const now = this.#clock.monotonic();
+    this.#pending[kind] = { at: now + ms, ms, fire };
+    this.#aim(now + ms, now);
+  }
+
+  touch(kind: DeadlineKind): void {
+    const one = this.#pending[kind];
+    if (one !== none) one.at = this.#clock.monotonic() + one.ms;
+  }
+
+  clear(kind: DeadlineKind): void {
+    this.#pending[kind] = none;
+  }
+
+  stop(): void {
+    for (const kind of deadlineKinds) this.#pending[kind] = none;
+    this.#timer_at = Number.POSITIVE_INFINITY;
+    this.#cancel?.();
+    this.#cancel = null;
+  }
+
+  #aim(due: number, now: number): void {
+    const at = Math.min(due, now + look_ms);
+    if (at >= this.#timer_at) return;
+    this.#cancel?.();
+    this.#timer_at = at;
+    this.#cancel = this.#clock.after(at - now, () => this.#look());
+  }
+
+  #look(): void {
+    this.#timer_at = Number.POSITIVE_INFINITY;
+    const now = this.#clock.monotonic();
     for (const kind of deadlineKinds) {
-      const { at, fire } = pending[kind];
+      const { at, fire } = this.#pending[kind];
       if (at > now) continue;
-      pending[kind] = none;
+      this.#pending[kind] = none;
       fire();
     }
-    const next = Math.min(...deadlineKinds.map((kind) => pending[kind].at));
-    if (next !== Number.POSITIVE_INFINITY) aim(next, clock.monotonic());
+    const next = Math.min(...deadlineKinds.map((kind) => this.#pending[kind].at));
+    if (next !== Number.POSITIVE_INFINITY) this.#aim(next, this.#clock.monotonic());
   }
-
-  return {
-    set(kind, ms, fire) {
-      const now = clock.monotonic();
-      pending[kind] = { at: now + ms, ms, fire };
-      aim(now + ms, now);
-    },
-    touch(kind) {
-      const one = pending[kind];
-      if (one !== none) one.at = clock.monotonic() + one.ms;
-    },
-    clear(kind) {
-      pending[kind] = none;
-    },
-    stop() {
-      for (const kind of deadlineKinds) pending[kind] = none;
-      timer_at = Number.POSITIVE_INFINITY;
-      cancel();
-    },
-  };
 }

@@ -24,15 +24,16 @@ import { createLook } from './look.ts';
 import { outcomeOf, recordOf } from './report.ts';
 import type { RequestRecord } from './request-record.ts';
 import { serve } from './serve.ts';
+import type { Waiting } from './stop.ts';
 
 export type GatewayOptions = {
   /** The stored key of a digest (`lib/secret`), usable or not. */
   findKey(key_digest: string): Promise<GatewayKey | null>;
   /**
    * Where a model's name leads for this key; one that is being woken is waited for, at the latest
-   * until the signal.
+   * until it is stopped.
    */
-  findEndpoint(key: GatewayKey, model: string, signal: AbortSignal): Promise<FoundEndpoint>;
+  findEndpoint(key: GatewayKey, model: string, stop: Waiting): Promise<FoundEndpoint>;
   /** Which replica is asked, and how each stands. */
   balancer: Balancer;
   /** Left out: nothing is limited, and everybody goes to work at once. */

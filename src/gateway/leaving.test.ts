@@ -1,6 +1,7 @@
 /**
  * A client that leaves, in each phase: the engine is let go, and so is all that was held for it.
  */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { all_seams, countSeams } from '../../test/lib/counted-seams.ts';
@@ -8,6 +9,7 @@ import { open, storedKey } from '../../test/lib/gateway-rig.ts';
 import { startReplicaRig } from '../../test/lib/replica-rig.ts';
 import { chatEvent, type Script } from '../../test/lib/upstream.ts';
 import type { GatewayOptions } from './gateway.ts';
+import type { Waiting } from './stop.ts';
 
 const phases = ['key', 'found', 'turn', 'asked', 'answering'] as const;
 type Phase = (typeof phases)[number];
@@ -19,9 +21,9 @@ const begins: Script = (reply) => {
 
 /** What is waited for in each phase: `reached` is told, and the client's leaving ends it. */
 function waitIn(phase: Phase, reached: () => void, left: Promise<void>): Partial<GatewayOptions> {
-  const hang = (signal: AbortSignal) =>
+  const hang = (stop: Waiting) =>
     new Promise<void>((resolve) => {
-      signal.addEventListener('abort', () => resolve(), { once: true });
+      stop.on(resolve);
       reached();
     });
   switch (phase) {
@@ -35,16 +37,16 @@ function waitIn(phase: Phase, reached: () => void, left: Promise<void>): Partial
       };
     case 'found':
       return {
-        async findEndpoint(_key, _model, signal) {
-          await hang(signal);
+        async findEndpoint(_key, _model, stop) {
+          await hang(stop);
           return { ok: false, code: 'endpoint_waking', details: {} };
         },
       };
     case 'turn':
       return {
         turns: {
-          async enter({ signal }) {
-            await hang(signal);
+          async enter({ stop }) {
+            await hang(stop);
             return { ok: false, refusal: { status: 503, message: '', code: 'x' } };
           },
           standing: () => [],

@@ -8,6 +8,7 @@ import type { Endpoint } from './endpoint.ts';
 import type { Refusal } from './errors.ts';
 import type { GatewayKey } from './key.ts';
 import type { TokenUse } from './request-record.ts';
+import type { Waiting } from './stop.ts';
 
 export type Asked = {
   key: Pick<GatewayKey, 'id' | 'user_id' | 'limits' | 'user_limits'>;
@@ -34,14 +35,14 @@ export type Limiter = { admit(asked: Asked): Admitted };
 export type Turns = {
   /**
    * Resolves with the function that gives the turn back, or with why none came: the queue is full,
-   * or its deadline passed. Rejects nothing; an aborted signal gives the turn up.
+   * or its deadline passed. Rejects nothing; who is stopped gives the turn up.
    */
   enter(asked: {
     workload_id: string;
     key_id: string;
     /** Requests that may be at work there at once now; asked anew when one is freed. */
     capacity(): number;
-    signal: AbortSignal;
+    stop: Waiting;
   }): Promise<{ ok: true; leave(): void } | { ok: false; refusal: Refusal }>;
   /** Who has a turn and who waits for one, for `gateway top` and the metrics; none with neither. */
   standing(): Standing[];

@@ -10,11 +10,11 @@ import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import type { Endpoint, FoundEndpoint } from './endpoint.ts';
 import { type GatewayKey, isUsable } from './key.ts';
-import type { Stop, StopReason } from './stop.ts';
+import { createStop, type Stop, type StopReason, type Waiting } from './stop.ts';
 
 export type LookDeps = {
   findKey(key_digest: string): Promise<GatewayKey | null>;
-  findEndpoint(key: GatewayKey, model: string, signal: AbortSignal): Promise<FoundEndpoint>;
+  findEndpoint(key: GatewayKey, model: string, stop: Waiting): Promise<FoundEndpoint>;
   clock: Pick<Clock, 'now' | 'monotonic' | 'after'>;
   log: Log;
 };
@@ -89,7 +89,8 @@ function groupsOf(all: readonly Resting[]): Group[] {
   return [...groups.values()];
 }
 
-const no_wait = AbortSignal.abort();
+const no_wait = createStop();
+no_wait.now('client_left');
 
 /** Why it has to stop, if it has to, and the endpoint where it answers. */
 type Looked = { reason: StopReason | null; endpoint: Endpoint | null };

@@ -19,13 +19,14 @@ import { type Ending, failedBy } from './pump.ts';
 import { type Question, readQuestion } from './question.ts';
 import type { GatewayApi } from './request-record.ts';
 import { apiOf, judgeRoute, modelIn } from './route.ts';
+import type { Waiting } from './stop.ts';
 import { refusalOfTarget } from './target.ts';
 import { estimatePrompt, mostTokens } from './use/estimate.ts';
 import { isStreamed } from './whole/whole.ts';
 
 export type ServeDeps = AnsweringDeps & {
   findKey(key_digest: string): Promise<GatewayKey | null>;
-  findEndpoint(key: GatewayKey, model: string, signal: AbortSignal): Promise<FoundEndpoint>;
+  findEndpoint(key: GatewayKey, model: string, stop: Waiting): Promise<FoundEndpoint>;
   listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]>;
   limiter: Limiter;
   turns: Turns;
@@ -68,7 +69,7 @@ async function ask(deps: ServeDeps, asking: Asking): Promise<void> {
   const question = read.value;
   report.model = question.model;
   report.is_stream = question.stream;
-  const found = await deps.findEndpoint(key, question.model, stop.signal());
+  const found = await deps.findEndpoint(key, question.model, stop);
   if (!found.ok) {
     return refuse(exchange, refusalOfTarget(found.code, found.details, question.model));
   }
@@ -104,17 +105,17 @@ async function work(
   release: () => void,
 ): Promise<void> {
   const delivery = question.stream && isStreamed(api) ? openDelivery(exchange) : null;
-  const signal = exchange.stop.signal();
+  const { stop } = exchange;
   let ending: Ending;
   try {
     const turn = await deps.turns.enter({
       workload_id: endpointNow().workload_id,
       key_id: key.id,
       capacity: () => deps.balancer.capacity(endpointNow().replicas),
-      signal,
+      stop,
     });
     if (turn.ok) {
-      const findAgain = () => deps.findEndpoint(key, question.model, signal);
+      const findAgain = () => deps.findEndpoint(key, question.model, stop);
       const endpoint = endpointNow();
       const answering = { exchange, key, question, api, endpoint, delivery, findAgain };
       ending = await getAnswer(deps, answering).finally(turn.leave);

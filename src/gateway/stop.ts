@@ -1,8 +1,8 @@
 /**
  * Why nothing more is to come of a request, told to whoever works on it.
  *
- * Invariants: the first reason stays; each listener hears once, in the turn in which it is told; a
- * signal is made only for those that take one, for it costs more than all the rest.
+ * Invariants: the first reason stays; each listener hears once, in the turn in which it is told. An
+ * AbortSignal would do, and cost more than all the rest.
  */
 import { type Refusal, refusals } from './errors.ts';
 
@@ -27,36 +27,44 @@ export type Stop = {
   now(reason: StopReason): void;
   /** Calls `told` then, or soon where it is so already. Returns the undoing. */
   on(told: () => void): () => void;
-  signal(): AbortSignal;
 };
 
+/** Who waits for something, as long as it is wanted. */
+export type Waiting = Pick<Stop, 'reason' | 'on'>;
+
 export function createStop(): Stop {
-  const listeners = new Set<() => void>();
-  let why: StopReason | null = null;
-  let controller: AbortController | null = null;
-  return {
-    reason: () => why,
-    now(reason) {
-      if (why !== null) return;
-      why = reason;
-      for (const told of [...listeners]) if (listeners.delete(told)) told();
-      controller?.abort(reason);
-    },
-    on(told) {
-      listeners.add(told);
-      const undo = () => void listeners.delete(told);
-      // Whoever asks late has what this returns before it hears.
-      if (why !== null) queueMicrotask(() => listeners.delete(told) && told());
-      return undo;
-    },
-    signal() {
-      if (controller === null) {
-        controller = new AbortController();
-        if (why !== null) controller.abort(why);
-      }
-      return controller.signal;
-    },
-  };
+  return new Told();
+}
+
+/** A class, for each open request has one. */
+class Told implements Stop {
+  #why: StopReason | null = null;
+  /** In the order in which they came. */
+  readonly #listeners: (() => void)[] = [];
+
+  reason(): StopReason | null {
+    return this.#why;
+  }
+
+  now(reason: StopReason): void {
+    if (this.#why !== null) return;
+    this.#why = reason;
+    for (const told of [...this.#listeners]) if (this.#forget(told)) told();
+  }
+
+  on(told: () => void): () => void {
+    this.#listeners.push(told);
+    // Whoever asks late has what this returns before it hears.
+    if (this.#why !== null) queueMicrotask(() => this.#forget(told) && told());
+    return () => void this.#forget(told);
+  }
+
+  /** It was to be told. */
+  #forget(told: () => void): boolean {
+    const at = this.#listeners.indexOf(told);
+    if (at >= 0) this.#listeners.splice(at, 1);
+    return at >= 0;
+  }
 }
 
 /** What the client is told: where it was stopped, the reason of that in place of any other. */

@@ -1,6 +1,7 @@
 /**
  * Use of endpoints: what is told of it while requests come and go, and one that is woken.
  */
+
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import {
@@ -15,17 +16,18 @@ import {
 } from '../../test/lib/gateway-rig.ts';
 import { chatEvent, doneEvent, events } from '../../test/lib/upstream.ts';
 import type { FoundEndpoint } from './endpoint.ts';
+import type { Waiting } from './stop.ts';
 
 let rig: Rig;
 let in_use = 0;
 let uses: string[] = [];
-let found: (signal: AbortSignal) => Promise<FoundEndpoint> = async () => smol(replica);
+let found: (stop: Waiting) => Promise<FoundEndpoint> = async () => smol(replica);
 beforeEach(async () => {
   in_use = 0;
   uses = [];
   found = async () => smol(replica);
   rig = await startRig({
-    findEndpoint: (_, __, signal) => found(signal),
+    findEndpoint: (_, __, stop) => found(stop),
     using(workload_id) {
       uses.push(workload_id);
       in_use += 1;
@@ -103,13 +105,12 @@ test('what is being woken is answered when it is there, or told when to come bac
 
 test('who leaves does not wait any more', async () => {
   const left = new Promise<void>((resolve) => {
-    found = (signal) =>
+    found = (stop) =>
       new Promise((done) => {
-        const onAbort = () => {
+        stop.on(() => {
           resolve();
           done({ ok: false, code: 'endpoint_waking', details: {} });
-        };
-        signal.addEventListener('abort', onAbort, { once: true });
+        });
         asking.leave();
       });
   });

@@ -18,7 +18,7 @@ export type Enter = Omit<Parameters<Turns['enter']>[0], 'workload_id'>;
 export type Turn = Awaited<ReturnType<Turns['enter']>>;
 
 export type TurnLine = {
-  /** The signal must not have aborted. */
+  /** Nothing must have stopped it. */
   enter(asked: Enter): Turn | Promise<Turn>;
   standing(): Omit<Standing, 'workload_id'>[];
 };
@@ -100,19 +100,19 @@ export function createTurnLine({ clock, waiting, onIdle }: TurnLineOptions): Tur
 /** `capacity` is its own: a guest may go to fewer replicas than their owner. */
 type Waiter = { key_id: string; capacity(): number; settle(turn: Turn): void };
 
-/** Who waits, at the latest until the deadline or until the signal: then `onGone` is called. */
+/** Who waits, at the latest until the deadline or until it is stopped: then `onGone` is called. */
 function openWaiter(
-  { key_id, capacity, signal }: Enter,
+  { key_id, capacity, stop }: Enter,
   clock: TurnClock,
   onGone: (is_late: boolean) => void,
 ): { waiter: Waiter; turn: Promise<Turn> } {
   const { promise: turn, resolve } = Promise.withResolvers<Turn>();
   const giveUp = () => onGone(false);
   const cancel = clock.after(limits.turn_wait_ms, () => onGone(true));
-  signal.addEventListener('abort', giveUp, { once: true });
+  const undo = stop.on(giveUp);
   const settle = (settled: Turn) => {
     cancel();
-    signal.removeEventListener('abort', giveUp);
+    undo();
     resolve(settled);
   };
   return { waiter: { key_id, capacity, settle }, turn };

@@ -1,11 +1,13 @@
 /**
  * Turns at an endpoint's slots: bounded, in order, fair between keys, without a trace of who left.
  */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createFakeClock, settle } from '../../../test/lib/fake-clock.ts';
 import { limits } from '../../contract/limits.ts';
 import { fraction, seededRandom } from '../../lib/random.ts';
+import { createStop, type Stop } from '../stop.ts';
 import { createTurnLine } from './turn-line.ts';
 import { createTurns } from './turns.ts';
 
@@ -17,10 +19,10 @@ function openTurns(options: { capacity?: number; waiting?: number } = {}) {
   const refused: string[] = [];
   const leaves = new Map<string, () => void>();
   /** `name` is the key and a number: k1.0 */
-  const enter = (name: string, signal = new AbortController().signal) => {
+  const enter = (name: string, stop = createStop()) => {
     const key_id = name.split('.')[0] ?? '';
     const capacity = () => room.capacity;
-    return turns.enter({ workload_id: 'w', key_id, capacity, signal }).then((turn) => {
+    return turns.enter({ workload_id: 'w', key_id, capacity, stop }).then((turn) => {
       if (turn.ok) {
         served.push(name);
         leaves.set(name, turn.leave);
@@ -71,18 +73,18 @@ async function playThrough(seed: number): Promise<void> {
   const { clock, room, served, refused, leaves, enter, leave, waiting } = openTurns({
     ...{ capacity: 3, waiting: 20 },
   });
-  const gone: AbortController[] = [];
+  const gone: Stop[] = [];
   let asked = 0;
   for (let step = 0; step < 600; step += 1) {
     const dice = below(10);
     const [first] = leaves.keys();
     if (dice < 5) {
       asked += 1;
-      const client = new AbortController();
+      const client = createStop();
       if (below(3) === 0) gone.push(client);
-      void enter(`k${below(9)}.${asked}`, client.signal);
+      void enter(`k${below(9)}.${asked}`, client);
     } else if (dice < 8 && first !== undefined) await leave(first);
-    else if (dice === 8) gone.splice(below(gone.length), 1)[0]?.abort();
+    else if (dice === 8) gone.splice(below(gone.length), 1)[0]?.now('client_left');
     else await clock.advance(below(3) === 0 ? limits.turn_wait_ms : 10);
     await settle(1);
     assert.ok(leaves.size <= room.capacity);
@@ -96,15 +98,15 @@ async function playThrough(seed: number): Promise<void> {
 
 test('who leaves the queue leaves no trace, and takes nobody’s turn', async () => {
   const { clock, served, enter, leave, waiting } = openTurns();
-  const gone = new AbortController();
+  const gone = createStop();
   void enter('a.0');
-  const given_up = enter('b.0', gone.signal);
+  const given_up = enter('b.0', gone);
   void enter('c.0');
   await settle(1);
-  gone.abort('client_left');
+  gone.now('client_left');
   assert.equal((await given_up).ok, false);
   assert.equal(waiting(), 1);
-  const late = await enter('d.0', gone.signal);
+  const late = await enter('d.0', gone);
   assert.equal(late.ok, false);
   await leave('a.0');
   await leave('c.0');
@@ -194,8 +196,7 @@ test('a guest who may go to one replica waits for it, and holds nobody up for lo
   const served: string[] = [];
   const leaves: (() => void)[] = [];
   const enter = (key_id: string, room: number) => {
-    const { signal } = new AbortController();
-    const asked = { workload_id: 'w', key_id, capacity: () => room, signal };
+    const asked = { workload_id: 'w', key_id, capacity: () => room, stop: createStop() };
     void turns.enter(asked).then((turn) => {
       served.push(key_id);
       if (turn.ok) leaves.push(turn.leave);
@@ -221,9 +222,9 @@ test('an endpoint of which nothing is at work and nothing waits is told to be id
     idle += 1;
   };
   const line = createTurnLine({ clock, waiting: 2, onIdle });
-  const { signal } = new AbortController();
-  const one = await line.enter({ key_id: 'a', capacity: () => 1, signal });
-  const two = line.enter({ key_id: 'b', capacity: () => 1, signal });
+  const stop = createStop();
+  const one = await line.enter({ key_id: 'a', capacity: () => 1, stop });
+  const two = line.enter({ key_id: 'b', capacity: () => 1, stop });
   if (one.ok) one.leave();
   assert.equal(idle, 0);
   const turn = await two;
