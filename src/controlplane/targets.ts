@@ -7,7 +7,7 @@
 import type { Presence } from '../backends/agent/presence.ts';
 import { limits } from '../contract/limits.ts';
 import { sentenceOf } from '../core/reasons.ts';
-import type { Endpoint, FoundEndpoint } from '../gateway/endpoint.ts';
+import type { Endpoint, FoundEndpoint, Soon } from '../gateway/endpoint.ts';
 import type { GatewayKey } from '../gateway/key.ts';
 import type { Waiting } from '../gateway/stop.ts';
 import type { Clock } from '../lib/clock.ts';
@@ -43,7 +43,7 @@ export type TargetDeps = {
 
 export type Targets = {
   /** The stored key of a digest, usable or not. */
-  findKey(hash: string): Promise<GatewayKey | null>;
+  findKey(hash: string): Soon<GatewayKey | null>;
   /**
    * Where a model's name leads for this key; one that is being woken is waited for, at the latest
    * until it is stopped.
@@ -62,7 +62,7 @@ export function createTargets(deps: TargetDeps): Targets {
   const keys = createMemory<GatewayKey | null>(asOf, limits.keys_remembered);
   const names = createMemory<Looked>(asOf, limits.routes_remembered);
 
-  const look = async (key: GatewayKey, model: string): Promise<Looked> =>
+  const look = (key: GatewayKey, model: string): Soon<Looked> =>
     names.get(
       `${key.tenant_id} ${key.workload_ids?.join() ?? ''} ${model}`,
       async () => {
@@ -80,7 +80,7 @@ export function createTargets(deps: TargetDeps): Targets {
   };
 
   return {
-    findKey: async (hash) =>
+    findKey: (hash) =>
       keys.get(
         hash,
         () => readGatewayKey(store, hash),

@@ -13,7 +13,7 @@ import type { Balancer, Outing } from './balance/balancer.ts';
 import { hasSeveralChoices } from './choice-ends.ts';
 import type { Connections } from './connections.ts';
 import type { Delivery } from './delivery.ts';
-import type { Endpoint, FoundEndpoint, Replica } from './endpoint.ts';
+import type { Endpoint, FoundEndpoint, Replica, Soon } from './endpoint.ts';
 import { askOf } from './engines/engine-question.ts';
 import { engineNamed } from './engines/engines.ts';
 import { blamesClient } from './engines/refusal.ts';
@@ -39,7 +39,7 @@ export type Answering = {
   endpoint: Endpoint;
   /** Of a client that asked for a stream. */
   delivery: Delivery | null;
-  findAgain(): Promise<FoundEndpoint>;
+  findAgain(): Soon<FoundEndpoint>;
 };
 
 export type AnsweringDeps = {
@@ -54,7 +54,7 @@ export function getAnswer(deps: AnsweringDeps, answering: Answering): Promise<En
   return tryReplicas({
     endpoint: answering.endpoint,
     balancer: deps.balancer,
-    affinity: affinityOf(key.tenant_id, question.fields),
+    affinity: () => affinityOf(key.tenant_id, question.fields),
     attempt: (endpoint, replica, outing) => attempt(deps, answering, { endpoint, replica, outing }),
     async again() {
       if (delivery?.isCommitted() || exchange.stop.reason() !== null) return null;
@@ -130,13 +130,13 @@ function listenerOf(
 ): Omit<Listener, 'reads_all'> {
   let had_content = false;
   return {
-    piece() {
+    pieces(count) {
       outing.progress();
-      meter.piece();
+      meter.pieces(count);
     },
     said(chunk, has_content) {
       outing.progress();
-      if (has_content) meter.piece();
+      if (has_content) meter.pieces(1);
       if (has_content && !had_content) onContent();
       had_content ||= has_content;
       const told = meter.see(fill === null ? chunk : fill(chunk));

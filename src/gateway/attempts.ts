@@ -23,8 +23,8 @@ export type Attempted = {
 export type Attempts = {
   endpoint: Endpoint;
   balancer: Balancer;
-  /** Where requests that begin alike go; null: anywhere. */
-  affinity: string | null;
+  /** Where requests that begin alike go; null: anywhere. Asked where there is a choice. */
+  affinity(): string | null;
   attempt(endpoint: Endpoint, replica: Replica, outing: Outing): Promise<Attempted>;
   /** The endpoint as it is now; null where nothing else may be tried. */
   again(): Promise<Endpoint | null>;
@@ -37,7 +37,9 @@ export async function tryReplicas(attempts: Attempts): Promise<Ending> {
   let lost = 0;
   let endpoint: Endpoint | null = attempts.endpoint;
   while (endpoint !== null) {
-    const replica = balancer.choose(endpoint.replicas, { not: tried, affinity });
+    const { replicas } = endpoint;
+    const choice = { not: tried, affinity: replicas.length > 1 ? affinity() : null };
+    const replica = balancer.choose(replicas, choice);
     if (replica === null) break;
     tried.add(runName(replica.run));
     const outing = balancer.begin(replica.run);

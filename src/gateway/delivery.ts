@@ -19,7 +19,7 @@ export type Delivery = {
   /** False: the client takes no more for now. */
   write(bytes: Buffer): boolean;
   /** The last bytes of a whole answer. */
-  end(last: Buffer): void;
+  end(last: Buffer | string): void;
   fail(refusal: Refusal): void;
 };
 
@@ -66,8 +66,9 @@ export function openDelivery(exchange: Exchange): Delivery {
     },
     end(last) {
       deadlines.clear('ping');
-      report.bytes += last.length;
-      response.end(is_pending ? Buffer.concat([truth(exchange.headers), last]) : last);
+      report.bytes += Buffer.byteLength(last);
+      if (is_pending) response.write(truth(exchange.headers));
+      response.end(last);
     },
     fail(refusal) {
       deadlines.clear('hold');
@@ -97,10 +98,10 @@ function sendHead({ response }: Exchange, headers: Record<string, string>): void
 }
 
 /** What the headers could not say any more. */
-function truth(headers: Record<string, string>): Buffer {
+function truth(headers: Record<string, string>): string {
   const names = Object.keys(pending_headers);
   const lines = names.map((name) => `: ${name}: ${headers[name] ?? 'unknown'}\n`);
-  return Buffer.from(`${lines.join('')}\n`);
+  return `${lines.join('')}\n`;
 }
 
 /** Breaks the client's connection, after telling it why where it still listens. */

@@ -35,6 +35,9 @@ export type Endpoint = {
   replicas: readonly Replica[];
 };
 
+/** At once where it is remembered. */
+export type Soon<Value> = Value | Promise<Value>;
+
 export type FoundEndpoint =
   | { ok: true; endpoint: Endpoint }
   | { ok: false; code: TargetProblem; details: Details };

@@ -12,8 +12,6 @@ import { errorBody, type Refusal, refusalHeaders } from './errors.ts';
 import { newReport, type Report } from './report.ts';
 import { createStop, isClientGone, type Stop, toldOf } from './stop.ts';
 
-const one_piece_bytes = 16 * 1024;
-
 export type Exchange = {
   request: IncomingMessage;
   response: ServerResponse;
@@ -64,31 +62,33 @@ export function refuse(exchange: Exchange, refusal: Refusal): void {
   const told = toldOf(stop, refusal);
   report.code = told.code ?? 'refused';
   if (response.destroyed || isClientGone(stop.reason())) return void response.destroy();
-  const text = Buffer.from(JSON.stringify(errorBody(told, request_id)));
+  const text = JSON.stringify(errorBody(told, request_id));
+  const bytes = Buffer.byteLength(text);
   const has_body = request.method !== 'HEAD';
-  report.bytes = has_body ? text.length : 0;
+  report.bytes = has_body ? bytes : 0;
   report.is_refused = true;
   response.writeHead(told.status, {
     ...headers,
     ...refusalHeaders(told),
     'Content-Type': 'application/json',
-    'Content-Length': text.length,
+    'Content-Length': bytes,
     'Cache-Control': 'no-store',
   });
   response.end(has_body ? text : undefined);
 }
 
-/** Answers with a whole document, which `text` is in JSON. */
-export function sendWhole({ response, report, headers }: Exchange, text: Buffer): void {
+/** Answers with a whole document in JSON. A text leaves in one piece with the head. */
+export function sendWhole(
+  { response, report, headers }: Exchange,
+  document: Buffer | string,
+): void {
   if (response.destroyed) return;
-  report.bytes = text.length;
+  report.bytes = Buffer.byteLength(document);
   response.writeHead(200, {
     ...headers,
     'Content-Type': 'application/json',
-    'Content-Length': text.length,
+    'Content-Length': report.bytes,
     'Cache-Control': 'no-store',
   });
-  // As a text of the same bytes it leaves in one piece with the head.
-  if (text.length <= one_piece_bytes) response.end(text.toString('latin1'), 'latin1');
-  else response.end(text);
+  response.end(document);
 }

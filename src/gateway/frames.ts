@@ -45,8 +45,11 @@ export function createFrames(limit: number, onFrame: OnFrame): Frames {
     push(chunk) {
       // Looking for one byte is left to the machine's own instructions; CR is rare.
       const has_returns = chunk.indexOf(carriage_return) !== -1;
-      const next = (at: number) =>
-        has_returns ? endOfLine(chunk, at) : chunk.indexOf(line_feed, at);
+      const next = (at: number) => {
+        // Of the two ends of lines that end a frame, the second one.
+        if (chunk[at] === line_feed) return at;
+        return has_returns ? endOfLine(chunk, at) : chunk.indexOf(line_feed, at);
+      };
       const { length } = chunk;
       let from = 0;
       let line_from = 0;

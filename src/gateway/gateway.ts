@@ -15,7 +15,7 @@ import { createLineCap } from '../lib/line-cap.ts';
 import { describeError, type Log } from '../lib/log.ts';
 import type { Balancer } from './balance/balancer.ts';
 import { createConnections, type Dial } from './connections.ts';
-import type { FoundEndpoint } from './endpoint.ts';
+import type { FoundEndpoint, Soon } from './endpoint.ts';
 import { refusals } from './errors.ts';
 import { type Exchange, openExchange, refuse } from './exchange.ts';
 import type { GatewayKey } from './key.ts';
@@ -28,12 +28,12 @@ import type { Waiting } from './stop.ts';
 
 export type GatewayOptions = {
   /** The stored key of a digest (`lib/secret`), usable or not. */
-  findKey(key_digest: string): Promise<GatewayKey | null>;
+  findKey(key_digest: string): Soon<GatewayKey | null>;
   /**
    * Where a model's name leads for this key; one that is being woken is waited for, at the latest
    * until it is stopped.
    */
-  findEndpoint(key: GatewayKey, model: string, stop: Waiting): Promise<FoundEndpoint>;
+  findEndpoint(key: GatewayKey, model: string, stop: Waiting): Soon<FoundEndpoint>;
   /** Which replica is asked, and how each stands. */
   balancer: Balancer;
   /** Left out: nothing is limited, and everybody goes to work at once. */
@@ -76,7 +76,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   return {
     handle(request, response, { request_id }) {
       const exchange = openExchange(request, response, request_id, clock);
-      const work = run(exchange, answer, log).then(() => {
+      const work = run(exchange, answer, log, () => {
         open.delete(exchange);
         tellEnded(exchange);
       });
@@ -93,11 +93,12 @@ export function createGateway(options: GatewayOptions): Gateway {
   };
 }
 
-/** Carries one exchange to its end, whatever `answer` does. */
+/** Carries one exchange to its end, whatever `answer` does, and tells that it came. */
 async function run(
   exchange: Exchange,
   answer: (exchange: Exchange) => void | Promise<void>,
   log: Log,
+  ended: () => void,
 ): Promise<void> {
   const { response, report, request_id } = exchange;
   try {
@@ -110,6 +111,7 @@ async function run(
     else refuse(exchange, refusals.internal);
   }
   await exchange.ended();
+  ended();
 }
 
 /** Writes the line and the record of a request that has ended. */

@@ -31,11 +31,13 @@ export type Admitted =
 
 export type Limiter = { admit(asked: Asked): Admitted };
 
+export type Turn = { ok: true; leave(): void } | { ok: false; refusal: Refusal };
+
 /** Waiting for a slot of an endpoint's engines, fair between keys. */
 export type Turns = {
   /**
-   * Resolves with the function that gives the turn back, or with why none came: the queue is full,
-   * or its deadline passed. Rejects nothing; who is stopped gives the turn up.
+   * The function that gives the turn back, at once where one is free; or why none came: the queue
+   * is full, or its deadline passed. Rejects nothing; who is stopped gives the turn up.
    */
   enter(asked: {
     workload_id: string;
@@ -43,7 +45,7 @@ export type Turns = {
     /** Requests that may be at work there at once now; asked anew when one is freed. */
     capacity(): number;
     stop: Waiting;
-  }): Promise<{ ok: true; leave(): void } | { ok: false; refusal: Refusal }>;
+  }): Turn | Promise<Turn>;
   /** Who has a turn and who waits for one, for `gateway top` and the metrics; none with neither. */
   standing(): Standing[];
 };
@@ -57,6 +59,6 @@ export const unlimited: Limiter = {
 
 /** Where everybody may go to work at once. */
 export const no_turns: Turns = {
-  enter: async () => ({ ok: true, leave() {} }),
+  enter: () => ({ ok: true, leave() {} }),
   standing: () => [],
 };

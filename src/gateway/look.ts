@@ -8,13 +8,13 @@
 import { limits } from '../contract/limits.ts';
 import type { Clock } from '../lib/clock.ts';
 import { describeError, type Log } from '../lib/log.ts';
-import type { Endpoint, FoundEndpoint } from './endpoint.ts';
+import type { Endpoint, FoundEndpoint, Soon } from './endpoint.ts';
 import { type GatewayKey, isUsable } from './key.ts';
 import { createStop, type Stop, type StopReason, type Waiting } from './stop.ts';
 
 export type LookDeps = {
-  findKey(key_digest: string): Promise<GatewayKey | null>;
-  findEndpoint(key: GatewayKey, model: string, stop: Waiting): Promise<FoundEndpoint>;
+  findKey(key_digest: string): Soon<GatewayKey | null>;
+  findEndpoint(key: GatewayKey, model: string, stop: Waiting): Soon<FoundEndpoint>;
   clock: Pick<Clock, 'now' | 'monotonic' | 'after'>;
   log: Log;
 };

@@ -13,8 +13,8 @@ import { type Refusal, refusals } from './errors.ts';
 import type { Stop } from './stop.ts';
 
 export type Ending =
-  /** `last`: bytes that are still to go to the client. */
-  { is: 'whole'; last: Buffer } | { is: 'failed'; refusal: Refusal } | { is: 'stopped' };
+  /** `last`: what is still to go to the client. */
+  { is: 'whole'; last: Buffer | string } | { is: 'failed'; refusal: Refusal } | { is: 'stopped' };
 
 export type Sink = {
   /** wait: no more until the client has drained. */

@@ -76,8 +76,8 @@ test('an answer is the same, whatever of it was recognised', () => {
       for (const chunk of [...chunks, last]) plain.see(chunk);
       let counted = 0;
       const sink = createWholeSink('chat', createWhole('chat'), {
-        piece: () => {
-          counted += 1;
+        pieces: (count) => {
+          counted += count;
         },
         said: (_, has_content) => {
           if (has_content) counted += 1;

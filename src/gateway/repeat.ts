@@ -37,8 +37,7 @@ export function createRepeat(): Repeat {
       const start = from + before.length;
       const end = to - after.length;
       if (end <= start) return null;
-      if (bytes.compare(before, 0, before.length, from, start) !== 0) return null;
-      if (bytes.compare(after, 0, after.length, end, to) !== 0) return null;
+      if (!isAt(bytes, from, before) || !isAt(bytes, end, after)) return null;
       return isPlain(bytes, start, end) ? start : null;
     },
     textEnd: (to) => to - (learnt?.after.length ?? 0),
@@ -71,6 +70,14 @@ function learn(frame: Buffer, chunk: Fields): Learnt | null {
 /** Said twice it may not be what it is said once. */
 function isGrowing(value: unknown): boolean {
   return typeof value === 'object' ? value !== null : typeof value === 'string';
+}
+
+/** Of so few bytes a look at each costs less than a call that compares them. */
+function isAt(bytes: Buffer, from: number, wanted: Buffer): boolean {
+  for (let at = 0; at < wanted.length; at += 1) {
+    if (bytes[from + at] !== wanted[at]) return false;
+  }
+  return true;
 }
 
 /** Bytes between quotes that stand for themselves. */

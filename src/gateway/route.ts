@@ -25,17 +25,24 @@ export function modelIn(path: string): string | null {
   }
 }
 
+const methods = new Map<string, readonly string[]>(
+  gatewayRoutes.map(({ path }) => [
+    path,
+    gatewayRoutes.filter((route) => route.path === path).map((route) => route.method),
+  ]),
+);
+
 /** Why it is not answered; null where it is. */
 export function judgeRoute(method: string, asked: string): Refusal | null {
   const is_model = asked.startsWith(`${models_path}/`) && asked.length > models_path.length + 1;
   const path = is_model ? `${models_path}/{model}` : asked;
-  const routes = gatewayRoutes.filter((route) => route.path === path);
-  if (routes.length === 0) {
+  const taken = methods.get(path);
+  if (taken === undefined) {
     const reserved = gatewayPrefixes.some((prefix) => path.startsWith(prefix));
     return reserved ? refusals.notServed : refusals.unknownPath;
   }
-  if (routes.some((route) => route.method === method)) return null;
-  const allowed = routes.map((route) => route.method).join(', ');
+  if (taken.includes(method)) return null;
+  const allowed = taken.join(', ');
   return {
     status: 405,
     message: `This path takes ${allowed} only.`,

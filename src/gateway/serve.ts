@@ -9,7 +9,7 @@ import { limits } from '../contract/limits.ts';
 import type { Clock } from '../lib/clock.ts';
 import { type AnsweringDeps, getAnswer, tell } from './answer.ts';
 import { openDelivery } from './delivery.ts';
-import type { Endpoint, FoundEndpoint } from './endpoint.ts';
+import type { Endpoint, FoundEndpoint, Soon } from './endpoint.ts';
 import { refusals } from './errors.ts';
 import { type Exchange, refuse, sendWhole } from './exchange.ts';
 import { type GatewayKey, isUsable, keyDigestOf } from './key.ts';
@@ -25,8 +25,8 @@ import { estimatePrompt, mostTokens } from './use/estimate.ts';
 import { isStreamed } from './whole/whole.ts';
 
 export type ServeDeps = AnsweringDeps & {
-  findKey(key_digest: string): Promise<GatewayKey | null>;
-  findEndpoint(key: GatewayKey, model: string, stop: Waiting): Promise<FoundEndpoint>;
+  findKey(key_digest: string): Soon<GatewayKey | null>;
+  findEndpoint(key: GatewayKey, model: string, stop: Waiting): Soon<FoundEndpoint>;
   listModels(key: GatewayKey): Promise<{ id: string; created_at: number }[]>;
   limiter: Limiter;
   turns: Turns;
@@ -106,6 +106,7 @@ async function work(
 ): Promise<void> {
   const delivery = question.stream && isStreamed(api) ? openDelivery(exchange) : null;
   const { stop } = exchange;
+  let leave: (() => void) | null = null;
   let ending: Ending;
   try {
     const turn = await deps.turns.enter({
@@ -115,12 +116,14 @@ async function work(
       stop,
     });
     if (turn.ok) {
+      leave = turn.leave;
       const findAgain = () => deps.findEndpoint(key, question.model, stop);
       const endpoint = endpointNow();
       const answering = { exchange, key, question, api, endpoint, delivery, findAgain };
-      ending = await getAnswer(deps, answering).finally(turn.leave);
+      ending = await getAnswer(deps, answering);
     } else ending = failedBy(turn.refusal);
   } finally {
+    leave?.();
     release();
   }
   tell(exchange, delivery, ending);
@@ -141,5 +144,5 @@ function sendModels(exchange: Exchange, models: readonly Listed[], only: string 
     refuse(exchange, refusalOfTarget('not_found', {}, only));
     return;
   }
-  sendWhole(exchange, Buffer.from(JSON.stringify(one ?? { object: 'list', data })));
+  sendWhole(exchange, JSON.stringify(one ?? { object: 'list', data }));
 }

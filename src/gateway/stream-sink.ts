@@ -13,6 +13,7 @@ import { mayMatter, readFrame } from './frame.ts';
 import { createFrames } from './frames.ts';
 import { nothing_said, readEvent } from './meaning.ts';
 import { type Ending, failedBy, type Sink } from './pump.ts';
+import { createRepeat } from './repeat.ts';
 import type { Fields } from './whole/fields.ts';
 import type { StreamedApi } from './whole/whole.ts';
 
@@ -20,8 +21,8 @@ import type { StreamedApi } from './whole/whole.ts';
 export type Listener = {
   /** Each frame is read, for it may have to be changed. */
   reads_all: boolean;
-  /** A frame with content that was not read. */
-  piece(): void;
+  /** So many frames with content that were not read. */
+  pieces(count: number): void;
   /** A frame that was. What goes to the client in its place; null: nothing. */
   said(chunk: Fields, has_content: boolean): 'as it is' | Buffer | null;
   /** What the engine says that it used; null: nothing yet. */
@@ -30,14 +31,22 @@ export type Listener = {
 
 export function createStreamSink(api: StreamedApi, delivery: Delivery, listener: Listener): Sink {
   const frames = createFrames(limits.gateway_frame_bytes, onFrame);
+  const repeat = createRepeat();
   const passage = createPassage(delivery);
   const ends = createChoiceEnds();
+  let pieces = 0;
   let ending: Ending | null = null;
+
+  /** It is but a piece, and an answer goes out already. */
+  function isPiece(bytes: Buffer, from: number, to: number): boolean {
+    if (listener.reads_all || !delivery.isCommitted()) return false;
+    return repeat.textAt(bytes, from, to) !== null || !mayMatter(bytes, from, to);
+  }
 
   function onFrame(bytes: Buffer, from: number, to: number): void {
     if (ending !== null) return;
-    if (!listener.reads_all && delivery.isCommitted() && !mayMatter(bytes, from, to)) {
-      listener.piece();
+    if (isPiece(bytes, from, to)) {
+      pieces += 1;
       passage.pass(bytes, from, to);
       return;
     }
@@ -62,6 +71,7 @@ export function createStreamSink(api: StreamedApi, delivery: Delivery, listener:
         break;
     }
     if (chunk !== null) ends.see(chunk);
+    if (chunk !== null && meaning.is === 'content') repeat.learn(bytes, from, to, chunk);
     const has_content = meaning.is === 'content' || meaning.is === 'finish';
     const instead = chunk === null ? 'as it is' : listener.said(chunk, has_content);
     // The last event of a response is its end as well.
@@ -76,6 +86,8 @@ export function createStreamSink(api: StreamedApi, delivery: Delivery, listener:
     take(chunk) {
       const fits = frames.push(chunk);
       passage.flush();
+      if (pieces > 0) listener.pieces(pieces);
+      pieces = 0;
       if (ending !== null) return ending;
       if (!fits) return failedBy(refusals.engineTooMuch);
       return passage.isFull() ? 'wait' : 'more';

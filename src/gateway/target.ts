@@ -67,14 +67,11 @@ export function refusalOfTarget(code: TargetProblem, details: Details, model: st
 export const served_names = ['X-Einsora-Served-By', 'X-Einsora-Fallback'] as const;
 
 export function servedBy(model: string, replica: Replica) {
-  const machine = replica.machine_name === null ? [] : [`machine=${plain(replica.machine_name)}`];
-  const rest = [
-    `class=${plain(replica.placed_class)}`,
-    `region=${plain(replica.region)}`,
-    `model=${plain(model)}`,
-  ];
+  const { machine_name, placed_class, region } = replica;
+  const machine = machine_name === null ? '' : `machine=${plain(machine_name)}; `;
+  const where = `class=${plain(placed_class)}; region=${plain(region)}`;
   return {
-    'X-Einsora-Served-By': [...machine, ...rest].join('; '),
+    'X-Einsora-Served-By': `${machine}${where}; model=${plain(model)}`,
     'X-Einsora-Fallback': replica.fallback,
   };
 }

@@ -19,6 +19,7 @@ export function createWholeSink(api: StreamedApi, whole: Whole, listener: Listen
   const repeat = createRepeat();
   /** Of frames that were recognised, and not yet taken into the answer. */
   let text = '';
+  let pieces = 0;
   let bytes_taken = 0;
   let ending: Ending | null = null;
 
@@ -27,7 +28,7 @@ export function createWholeSink(api: StreamedApi, whole: Whole, listener: Listen
     const text_at = repeat.textAt(bytes, from, to);
     if (text_at !== null) {
       text += bytes.toString('utf8', text_at, repeat.textEnd(to));
-      listener.piece();
+      pieces += 1;
       return;
     }
     takeText();
@@ -48,16 +49,16 @@ export function createWholeSink(api: StreamedApi, whole: Whole, listener: Listen
 
   function end(): Ending {
     if (!whole.isWhole()) return failedBy(refusals.engineUnfinished);
-    return { is: 'whole', last: Buffer.from(JSON.stringify(whole.result(listener.usage()))) };
+    return { is: 'whole', last: JSON.stringify(whole.result(listener.usage())) };
   }
 
   return {
     take(chunk) {
       bytes_taken += chunk.length;
-      if (bytes_taken > limits.gateway_whole_bytes || !frames.push(chunk)) {
-        return failedBy(refusals.engineTooMuch);
-      }
-      return ending ?? 'more';
+      const fits = bytes_taken <= limits.gateway_whole_bytes && frames.push(chunk);
+      if (pieces > 0) listener.pieces(pieces);
+      pieces = 0;
+      return fits ? (ending ?? 'more') : failedBy(refusals.engineTooMuch);
     },
     ended: () => ending ?? failedBy(refusals.engineCut),
   };

@@ -15,6 +15,17 @@ export type AnswerHead = {
 };
 
 /** `text`: without the empty line at its end. Null: it is none. */
+export type ReadHead = (text: string) => AnswerHead | null;
+
+/** Programs answer with the same head again and again: the last one is remembered. */
+export function rememberHead(): ReadHead {
+  let last: { text: string; head: AnswerHead | null } | null = null;
+  return (text) => {
+    if (last?.text !== text) last = { text, head: parseAnswerHead(text) };
+    return last.head;
+  };
+}
+
 export function parseAnswerHead(text: string): AnswerHead | null {
   const [first = '', ...lines] = text.split('\r\n');
   const [, minor, digits] = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(first) ?? [];

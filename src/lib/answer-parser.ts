@@ -5,7 +5,7 @@
  * (`100 Continue`) is left out; a head is bounded; an answer is over only where its framing says
  * so, or where the connection's own end frames it.
  */
-import { type AnswerHead, parseAnswerHead } from './answer-head.ts';
+import { type AnswerHead, parseAnswerHead, type ReadHead } from './answer-head.ts';
 import { type ChunkFraming, createChunkFraming } from './chunk-framing.ts';
 
 export type Parsed = {
@@ -31,45 +31,60 @@ const head_end = Buffer.from('\r\n\r\n');
 const bad: Parsed = { is: 'bad', head: null, body: null, has_rest: false };
 const more: Parsed = { is: 'more', head: null, body: null, has_rest: false };
 
-export function createAnswerParser(): AnswerParser {
-  let head: AnswerHead | null = null;
+export function createAnswerParser(readHead: ReadHead = parseAnswerHead): AnswerParser {
+  return new Parser(readHead);
+}
+
+/** A class, for there is one for each open answer. */
+class Parser implements AnswerParser {
+  readonly #readHead: ReadHead;
+  #head: AnswerHead | null = null;
   /** What came of a head that is not complete. */
-  let begun: Buffer | null = null;
+  #begun: Buffer | null = null;
   /** Of heads that only announce another. */
-  let announced = 0;
-  let left = 0;
-  let chunks: ChunkFraming | null = null;
+  #announced = 0;
+  #left = 0;
+  #chunks: ChunkFraming | null = null;
 
-  function pushHead(chunk: Buffer): Parsed {
-    const bytes = begun === null ? chunk : Buffer.concat([begun, chunk]);
+  constructor(readHead: ReadHead) {
+    this.#readHead = readHead;
+  }
+
+  push(chunk: Buffer): Parsed {
+    return this.#head === null ? this.#pushHead(chunk) : this.#pushBody(chunk);
+  }
+
+  isWholeAtEnd(): boolean {
+    return this.#head?.framing === 'until_end';
+  }
+
+  #pushHead(chunk: Buffer): Parsed {
+    const bytes = this.#begun === null ? chunk : Buffer.concat([this.#begun, chunk]);
     const end = bytes.indexOf(head_end);
-    if (announced + (end < 0 ? bytes.length : end) > head_bytes) return bad;
-    begun = end < 0 ? bytes : null;
+    if (this.#announced + (end < 0 ? bytes.length : end) > head_bytes) return bad;
+    this.#begun = end < 0 ? bytes : null;
     if (end < 0) return more;
-    const parsed = parseAnswerHead(bytes.toString('latin1', 0, end));
+    const head = this.#readHead(bytes.toString('latin1', 0, end));
     const rest = bytes.subarray(end + head_end.length);
-    if (parsed === null || parsed.status === 101) return bad;
-    if (parsed.status < 200) {
-      announced += end;
-      return rest.length === 0 ? more : pushHead(rest);
+    if (head === null || head.status === 101) return bad;
+    if (head.status < 200) {
+      this.#announced += end;
+      return rest.length === 0 ? more : this.#pushHead(rest);
     }
-    head = parsed;
-    if (parsed.framing === 'chunked') chunks = createChunkFraming(head_bytes);
-    else left = parsed.framing === 'until_end' ? Number.POSITIVE_INFINITY : parsed.framing;
-    return { ...pushBody(rest), head: parsed };
+    this.#head = head;
+    const { framing } = head;
+    if (framing === 'chunked') this.#chunks = createChunkFraming(head_bytes);
+    else this.#left = framing === 'until_end' ? Number.POSITIVE_INFINITY : framing;
+    const parsed = this.#pushBody(rest);
+    return { is: parsed.is, head, body: parsed.body, has_rest: parsed.has_rest };
   }
 
-  function pushBody(bytes: Buffer): Parsed {
-    if (chunks !== null) return pushChunks(chunks, bytes);
-    const body = bytes.length <= left ? bytes : bytes.subarray(0, left);
-    left -= body.length;
-    return parsedOf(left === 0 ? 'over' : 'more', body, body.length < bytes.length);
+  #pushBody(bytes: Buffer): Parsed {
+    if (this.#chunks !== null) return pushChunks(this.#chunks, bytes);
+    const body = bytes.length <= this.#left ? bytes : bytes.subarray(0, this.#left);
+    this.#left -= body.length;
+    return parsedOf(this.#left === 0 ? 'over' : 'more', body, body.length < bytes.length);
   }
-
-  return {
-    push: (chunk) => (head === null ? pushHead(chunk) : pushBody(chunk)),
-    isWholeAtEnd: () => head?.framing === 'until_end',
-  };
 }
 
 function pushChunks(chunks: ChunkFraming, bytes: Buffer): Parsed {

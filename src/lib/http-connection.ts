@@ -8,7 +8,7 @@
  * own client costs more than all the rest of a gateway.
  */
 import type { Duplex } from 'node:stream';
-import type { AnswerHead } from './answer-head.ts';
+import { type AnswerHead, parseAnswerHead, type ReadHead } from './answer-head.ts';
 import { type AnswerParser, createAnswerParser, type Parsed } from './answer-parser.ts';
 
 export type HttpAnswer = Pick<AnswerHead, 'status' | 'headers'> & {
@@ -31,8 +31,8 @@ export type Asking = {
 };
 
 export type HttpConnection = {
-  /** Sends a question, head and body. */
-  ask(question: Buffer, asking: Asking): void;
+  /** Sends a question, head and body: in one piece, and a text is no copy more than its bytes. */
+  ask(question: string | Buffer, asking: Asking): void;
   /** A question was asked here before. */
   isUsed(): boolean;
   destroy(): void;
@@ -44,32 +44,28 @@ export type ConnectionOwner = {
   ended(connection: HttpConnection): void;
 };
 
-type Current = {
-  parser: AnswerParser;
-  asking: Asking;
-  heard: boolean;
-  head: AnswerHead | null;
-  reader: BodyReader | null;
-  /** What came before somebody read it. */
-  held: Buffer[];
-  is_over: boolean;
-};
-
-export function createHttpConnection(stream: Duplex, owner: ConnectionOwner): HttpConnection {
-  return new Connection(stream, owner);
+/** `readHead`: where several connections lead to one program, it may remember. */
+export function createHttpConnection(
+  stream: Duplex,
+  owner: ConnectionOwner,
+  readHead: ReadHead = parseAnswerHead,
+): HttpConnection {
+  return new Connection(stream, owner, readHead);
 }
 
 /** A class, for there are thousands, each with little of its own. */
 class Connection implements HttpConnection {
   readonly #stream: Duplex;
   readonly #owner: ConnectionOwner;
-  #current: Current | null = null;
+  readonly #readHead: ReadHead;
+  #current: Answer | null = null;
   #is_used = false;
   #is_ended = false;
 
-  constructor(stream: Duplex, owner: ConnectionOwner) {
+  constructor(stream: Duplex, owner: ConnectionOwner, readHead: ReadHead) {
     this.#stream = stream;
     this.#owner = owner;
+    this.#readHead = readHead;
     stream.on('data', (chunk: Buffer) => this.#onData(chunk));
     stream.on('end', () => this.#onEnd(this.#current?.parser.isWholeAtEnd() === true));
     stream.on('close', () => this.#onEnd(false));
@@ -81,12 +77,12 @@ class Connection implements HttpConnection {
     return this.#is_used;
   }
 
-  ask(question: Buffer, asking: Asking): void {
+  ask(question: string | Buffer, asking: Asking): void {
     if (this.#is_ended || this.#current !== null) {
       asking.failed(false);
       return;
     }
-    this.#current = newCurrent(asking);
+    this.#current = new Answer(this, createAnswerParser(this.#readHead), asking);
     this.#stream.write(question);
   }
 
@@ -110,11 +106,11 @@ class Connection implements HttpConnection {
     else this.#take(one, parsed);
   }
 
-  #take(one: Current, parsed: Parsed): void {
+  #take(one: Answer, parsed: Parsed): void {
     one.is_over = parsed.is === 'over';
     if (parsed.head !== null) {
       one.head = parsed.head;
-      one.asking.answered(this.#answerOf(one, parsed.head));
+      one.asking.answered(one);
     }
     if (parsed.body !== null && one.reader !== null) one.reader.data(parsed.body);
     // In the turn in which an answer is told nobody reads it yet; later, nothing more may come.
@@ -122,7 +118,7 @@ class Connection implements HttpConnection {
     if (one.is_over) this.#finish(one, parsed.has_rest);
   }
 
-  #finish(one: Current, has_rest: boolean): void {
+  #finish(one: Answer, has_rest: boolean): void {
     if (this.#current !== one) return; // its reader has ended it meanwhile
     this.#current = null;
     this.#is_used = true;
@@ -147,33 +143,73 @@ class Connection implements HttpConnection {
     }
   }
 
-  #breakOff(one: Current): void {
+  #breakOff(one: Answer): void {
     this.destroy();
     if (one.head === null) one.asking.failed(one.heard);
     else one.reader?.end(false);
   }
 
-  #answerOf(one: Current, head: AnswerHead): HttpAnswer {
-    const isOpen = () => this.#current === one;
-    return {
-      status: head.status,
-      headers: head.headers,
-      isOver: () => one.is_over,
-      pause: () => void (isOpen() && this.#stream.pause()),
-      resume: () => void (isOpen() && this.#stream.resume()),
-      destroy: () => void (isOpen() && this.destroy()),
-      read: (reader) => {
-        one.reader = reader;
-        for (const body of one.held.splice(0)) reader.data(body);
-        if (one.is_over) reader.end(true);
-        else if (!isOpen()) reader.end(false);
-        else this.#stream.resume();
-      },
-    };
+  /** For the answer that goes on. */
+  isAt(one: Answer): boolean {
+    return this.#current === one;
+  }
+
+  pause(): void {
+    this.#stream.pause();
+  }
+
+  resume(): void {
+    this.#stream.resume();
   }
 }
 
-function newCurrent(asking: Asking): Current {
-  const parser = createAnswerParser();
-  return { parser, asking, heard: false, head: null, reader: null, held: [], is_over: false };
+/** The answer to one question, from its asking on. */
+class Answer implements HttpAnswer {
+  readonly #connection: Connection;
+  readonly parser: AnswerParser;
+  readonly asking: Asking;
+  heard = false;
+  head: AnswerHead | null = null;
+  reader: BodyReader | null = null;
+  /** What came before somebody read it. */
+  readonly held: Buffer[] = [];
+  is_over = false;
+
+  constructor(connection: Connection, parser: AnswerParser, asking: Asking) {
+    this.#connection = connection;
+    this.parser = parser;
+    this.asking = asking;
+  }
+
+  get status(): number {
+    return this.head?.status ?? 0;
+  }
+
+  get headers(): AnswerHead['headers'] {
+    return this.head?.headers ?? new Map();
+  }
+
+  isOver(): boolean {
+    return this.is_over;
+  }
+
+  pause(): void {
+    if (this.#connection.isAt(this)) this.#connection.pause();
+  }
+
+  resume(): void {
+    if (this.#connection.isAt(this)) this.#connection.resume();
+  }
+
+  destroy(): void {
+    if (this.#connection.isAt(this)) this.#connection.destroy();
+  }
+
+  read(reader: BodyReader): void {
+    this.reader = reader;
+    for (const body of this.held.splice(0)) reader.data(body);
+    if (this.is_over) reader.end(true);
+    else if (!this.#connection.isAt(this)) reader.end(false);
+    else this.#connection.resume();
+  }
 }

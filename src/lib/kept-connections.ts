@@ -6,6 +6,7 @@
  * (`idle_ms`); once retired, none is kept for a next question; no more than `idle_limit` are idle.
  */
 import type { Duplex } from 'node:stream';
+import { rememberHead } from './answer-head.ts';
 import type { Clock } from './clock.ts';
 import { createHttpConnection, type HttpConnection } from './http-connection.ts';
 
@@ -31,6 +32,7 @@ export function keepConnections(
   idle_limit: number,
 ): KeptConnections {
   const all = new Set<HttpConnection>();
+  const readHead = rememberHead();
   /** In the order in which they became so. */
   const idle: { connection: HttpConnection; since: number }[] = [];
   let cancelLook: (() => void) | null = null;
@@ -67,7 +69,7 @@ export function keepConnections(
   return {
     takeIdle: () => idle.pop()?.connection ?? null,
     async open() {
-      const made = createHttpConnection(await dial(), { free, ended });
+      const made = createHttpConnection(await dial(), { free, ended }, readHead);
       all.add(made);
       return made;
     },

@@ -65,10 +65,11 @@ function wrap(logger: pino.Logger, flush: () => void, bound: LogFields = {}): Lo
 }
 
 function capped(fields: LogFields): LogFields {
-  const result: LogFields = {};
-  for (const [key, value] of Object.entries(fields)) {
+  const result = { ...fields };
+  for (const key of Object.keys(fields)) {
+    const value = fields[key];
     const is_long = typeof value === 'string' && value.length > value_limit;
-    result[key] = is_long ? `${value.slice(0, value_limit)}…` : value;
+    if (is_long) result[key] = `${value.slice(0, value_limit)}…`;
   }
   return result;
 }

@@ -7,11 +7,15 @@
  */
 
 export type Reading = { labels?: Readonly<Record<string, string>>; value: number };
+/** `values` are of its labels, in their order. `at`: for who counts under the same ones often. */
 export type Counter = {
-  /** Values of its labels, in their order. */
   add(values: readonly string[], amount?: number): void;
+  at(values: readonly string[]): (amount: number) => void;
 };
-export type Histogram = { observe(values: readonly string[], value: number): void };
+export type Histogram = {
+  observe(values: readonly string[], value: number): void;
+  at(values: readonly string[]): (value: number) => void;
+};
 
 export type Metrics = {
   counter(name: string, help: string, labels: readonly string[]): Counter;
@@ -39,10 +43,12 @@ export function createMetrics(most_series: number): Metrics {
       const lines = () =>
         series.all().map(([text, { value }]) => `${name}${braces(text)} ${figure(value)}`);
       families.push({ name, help, kind: 'counter', lines });
+      const add = (one: { value: number }, amount: number) => {
+        one.value += amount;
+      };
       return {
-        add(values, amount = 1) {
-          series.of(values).value += amount;
-        },
+        add: (values, amount = 1) => add(series.of(values), amount),
+        at: (values) => countAt(series, values, add),
       };
     },
     histogram({ name, help, labels, bounds }) {
@@ -51,14 +57,15 @@ export function createMetrics(most_series: number): Metrics {
       const lines = () =>
         series.all().flatMap(([text, one]) => histogramLines(name, text, one, bounds));
       families.push({ name, help, kind: 'histogram', lines });
+      const observe = (one: ReturnType<typeof fresh>, value: number) => {
+        let bucket = 0;
+        while (bucket < bounds.length && !(value <= (bounds[bucket] ?? 0))) bucket += 1;
+        one.counts[bucket] = (one.counts[bucket] ?? 0) + 1;
+        one.sum += value;
+      };
       return {
-        observe(values, value) {
-          const one = series.of(values);
-          const found = bounds.findIndex((bound) => value <= bound);
-          const bucket = found === -1 ? bounds.length : found;
-          one.counts[bucket] = (one.counts[bucket] ?? 0) + 1;
-          one.sum += value;
-        },
+        observe: (values, value) => observe(series.of(values), value),
+        at: (values) => countAt(series, values, observe),
       };
     },
     read(kind, name, help, ask) {
@@ -79,6 +86,19 @@ export function createMetrics(most_series: number): Metrics {
 }
 
 type Series<One> = { of(values: readonly string[]): One; all(): [labels: string, one: One][] };
+
+/** Looked up at the first counting: before it, there is no such series. */
+function countAt<One>(
+  series: Series<One>,
+  values: readonly string[],
+  count: (one: One, amount: number) => void,
+): (amount: number) => void {
+  let one: One | null = null;
+  return (amount) => {
+    one ??= series.of(values);
+    count(one, amount);
+  };
+}
 
 function createSeries<One>(labels: readonly string[], most: number, fresh: () => One): Series<One> {
   const known = new Map<string, { text: string; one: One }>();

@@ -35,7 +35,8 @@ const kept_fields = ['previous_response_id', 'conversation', 'background'];
 
 export type EngineAsk = {
   path: string;
-  body: Buffer;
+  /** JSON. */
+  body: string;
   /** Whether it is asked for a stream; otherwise its answer comes in one piece. */
   is_stream: boolean;
   /** Counts one attempt. */
@@ -109,9 +110,9 @@ function ownFields(engine: EngineAdapter, { api, apart, name }: ToAsk): Fields {
 }
 
 /** Null: reading takes any depth; writing recurses, and an engine's own parser would too. */
-function bodyOf(fields: Fields): Buffer | null {
+function bodyOf(fields: Fields): string | null {
   try {
-    return Buffer.from(JSON.stringify(fields));
+    return JSON.stringify(fields);
   } catch {
     return null;
   }

@@ -24,7 +24,7 @@ function asked(
   assert.ok(read.ok, JSON.stringify(read));
   return read.value;
 }
-const bodyOf = (ask: EngineAsk): Fields => JSON.parse(ask.body.toString('utf8'));
+const bodyOf = (ask: EngineAsk): Fields => JSON.parse(ask.body);
 
 function refused(name: string, fields: Fields, api: GatewayApi): Refusal {
   const read = askOf(engineNamed(name), { api, fields, name: 'smol', apart: null });

@@ -9,13 +9,12 @@
 import { limits } from '../../contract/limits.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Refusal, refusals } from '../errors.ts';
-import type { Standing, Turns } from '../limiter.ts';
+import type { Standing, Turn, Turns } from '../limiter.ts';
 import { createPace } from './pace.ts';
 import { createTurnQueue } from './turn-queue.ts';
 
 export type TurnClock = Pick<Clock, 'monotonic' | 'after'>;
 export type Enter = Omit<Parameters<Turns['enter']>[0], 'workload_id'>;
-export type Turn = Awaited<ReturnType<Turns['enter']>>;
 
 export type TurnLine = {
   /** Nothing must have stopped it. */

@@ -22,7 +22,8 @@ function openTurns(options: { capacity?: number; waiting?: number } = {}) {
   const enter = (name: string, stop = createStop()) => {
     const key_id = name.split('.')[0] ?? '';
     const capacity = () => room.capacity;
-    return turns.enter({ workload_id: 'w', key_id, capacity, stop }).then((turn) => {
+    const entered = turns.enter({ workload_id: 'w', key_id, capacity, stop });
+    return Promise.resolve(entered).then((turn) => {
       if (turn.ok) {
         served.push(name);
         leaves.set(name, turn.leave);
@@ -197,7 +198,7 @@ test('a guest who may go to one replica waits for it, and holds nobody up for lo
   const leaves: (() => void)[] = [];
   const enter = (key_id: string, room: number) => {
     const asked = { workload_id: 'w', key_id, capacity: () => room, stop: createStop() };
-    void turns.enter(asked).then((turn) => {
+    void Promise.resolve(turns.enter(asked)).then((turn) => {
       served.push(key_id);
       if (turn.ok) leaves.push(turn.leave);
     });

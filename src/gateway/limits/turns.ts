@@ -22,7 +22,7 @@ export function createTurns({ clock, waiting = limits.turns_waiting }: TurnsOpti
   }
 
   return {
-    async enter({ workload_id, ...asked }) {
+    enter({ workload_id, ...asked }) {
       if (asked.stop.reason() !== null) return { ok: false, refusal: refusals.shuttingDown };
       return lineOf(workload_id).enter(asked);
     },

@@ -11,30 +11,72 @@ import { nameOf } from './rows.ts';
 const seconds = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 const rates = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
+/** How many kinds of requests are remembered with what they count under. */
+const kinds_remembered = 1000;
+
 /** Counts a request that has ended. */
 export function createGatewayMetrics(metrics: Metrics): (record: RequestRecord) => void {
-  const counters = createCounters(metrics);
-  const histograms = createHistograms(metrics);
+  const families = { ...createCounters(metrics), ...createHistograms(metrics) };
+  /** Most requests are of a few kinds: looking ten series up for each costs more than counting. */
+  const kinds = new Map<string, Series>();
   return (record) => {
-    const { use, api, outcome, attempts, first_token_ms, duration_ms } = record;
-    const model = record.workload_id === null ? 'none' : nameOf(record.model);
-    const place = [model, record.placed_class ?? 'none'];
-    counters.requests.add([model, api, outcome, nameOf(record.code ?? ''), ...place.slice(1)]);
-    counters.tokens.add([model, 'prompt'], use.prompt_tokens);
-    counters.tokens.add([model, 'completion'], use.completion_tokens);
-    counters.tokens.add([model, 'cached'], use.cached_tokens);
-    if (use.is_estimated) counters.estimated.add([model]);
-    if (attempts > 0) counters.attempts.add([model], attempts);
-    if (attempts > 1) counters.failovers.add([model], attempts - 1);
-    histograms.duration.observe(place, duration_ms / 1000);
-    histograms.wait.observe([model], record.waited_ms / 1000);
-    if (first_token_ms === null) return;
-    histograms.first.observe(place, first_token_ms / 1000);
-    const writing_s = (duration_ms - first_token_ms) / 1000;
-    if (writing_s > 0 && use.completion_tokens > 1) {
-      histograms.rate.observe(place, (use.completion_tokens - 1) / writing_s);
+    const kind = kindOf(record);
+    let series = kinds.get(kind);
+    if (series === undefined) {
+      if (kinds.size >= kinds_remembered) kinds.clear();
+      series = seriesOf(families, record);
+      kinds.set(kind, series);
     }
+    count(series, record);
   };
+}
+
+/** A name that led somewhere has no line break, and only the last part may. */
+function kindOf({ workload_id, model, api, outcome, placed_class, code }: RequestRecord): string {
+  return `${workload_id === null ? '' : model}\n${api}\n${outcome}\n${placed_class}\n${code}`;
+}
+
+type Families = ReturnType<typeof createCounters> & ReturnType<typeof createHistograms>;
+type Series = ReturnType<typeof seriesOf>;
+
+function seriesOf(families: Families, record: RequestRecord) {
+  const { requests, tokens, estimated, attempts, failovers } = families;
+  const { duration, wait, first, rate } = families;
+  const { api, outcome, code, placed_class } = record;
+  const model = record.workload_id === null ? 'none' : nameOf(record.model);
+  const place = [model, placed_class ?? 'none'];
+  return {
+    requests: requests.at([model, api, outcome, nameOf(code ?? ''), ...place.slice(1)]),
+    prompt: tokens.at([model, 'prompt']),
+    completion: tokens.at([model, 'completion']),
+    cached: tokens.at([model, 'cached']),
+    estimated: estimated.at([model]),
+    attempts: attempts.at([model]),
+    failovers: failovers.at([model]),
+    duration: duration.at(place),
+    wait: wait.at([model]),
+    first: first.at(place),
+    rate: rate.at(place),
+  };
+}
+
+function count(series: Series, record: RequestRecord): void {
+  const { use, attempts, first_token_ms, duration_ms, waited_ms } = record;
+  series.requests(1);
+  series.prompt(use.prompt_tokens);
+  series.completion(use.completion_tokens);
+  series.cached(use.cached_tokens);
+  if (use.is_estimated) series.estimated(1);
+  if (attempts > 0) series.attempts(attempts);
+  if (attempts > 1) series.failovers(attempts - 1);
+  series.duration(duration_ms / 1000);
+  series.wait(waited_ms / 1000);
+  if (first_token_ms === null) return;
+  series.first(first_token_ms / 1000);
+  const writing_s = (duration_ms - first_token_ms) / 1000;
+  if (writing_s > 0 && use.completion_tokens > 1) {
+    series.rate((use.completion_tokens - 1) / writing_s);
+  }
 }
 
 function createCounters(metrics: Metrics) {

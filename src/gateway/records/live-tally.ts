@@ -67,12 +67,13 @@ export function createLiveTally(clock: Pick<Clock, 'monotonic'>): LiveTally {
       const { rows } = current();
       const { key_id, workload_id } = record;
       const name = workload_id === null ? key_id : `${key_id} ${workload_id} ${record.model}`;
-      const row = rows.get(name) ?? emptyRow(record);
-      if (!rows.has(name)) {
+      let row = rows.get(name);
+      if (row === undefined) {
         if (rows.size >= limits.live_pairs) return;
+        row = emptyRow(record);
         rows.set(name, row);
       }
-      addSums(row, sumsOf(record));
+      count(row, record);
       if (record.first_token_ms === null) return;
       const bucket = firstTokenBucket(record.first_token_ms);
       row.firsts[bucket] = (row.firsts[bucket] ?? 0) + 1;
@@ -113,10 +114,9 @@ function emptyRow(of: Pick<LiveRow, 'key_id' | 'workload_id' | 'model'>): LiveRo
   return { ...noSums(), key_id, workload_id, model: workload_id === null ? '' : nameOf(model) };
 }
 
-const no_firsts: number[] = [];
-
-function sumsOf({ outcome, use }: RequestRecord): LiveSums {
-  const { prompt_tokens, completion_tokens } = use;
-  const errors = outcome === 'refused' || outcome === 'cut' ? 1 : 0;
-  return { requests: 1, errors, prompt_tokens, completion_tokens, firsts: no_firsts };
+function count(row: LiveSums, { outcome, use }: RequestRecord): void {
+  row.requests += 1;
+  if (outcome === 'refused' || outcome === 'cut') row.errors += 1;
+  row.prompt_tokens += use.prompt_tokens;
+  row.completion_tokens += use.completion_tokens;
 }

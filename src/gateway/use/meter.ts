@@ -14,8 +14,8 @@ import { readUsage } from './reported.ts';
 import type { UseTotal } from './total.ts';
 
 export type UseMeter = {
-  /** A piece of the answer went by. */
-  piece(): void;
+  /** So many pieces of the answer went by. */
+  pieces(count: number): void;
   /**
    * Sees the data of a frame that may tell more than a piece. Returns what the client gets in its
    * place: the same object, another one, or null for nothing.
@@ -38,7 +38,7 @@ export type MeterOptions = {
 
 export function createUseMeter(options: MeterOptions): UseMeter {
   const { total, wanted, was_injected } = options;
-  let pieces = 0;
+  let seen = 0;
 
   function toldOf(chunk: Fields): Fields | null {
     if (!('usage' in chunk)) return chunk;
@@ -59,8 +59,8 @@ export function createUseMeter(options: MeterOptions): UseMeter {
   }
 
   return {
-    piece() {
-      pieces += 1;
+    pieces(count) {
+      seen += count;
     },
     see(chunk) {
       total.add(chunk);
@@ -73,7 +73,7 @@ export function createUseMeter(options: MeterOptions): UseMeter {
       if (told !== null && (has_ended || total.isFinal())) return { ...told, is_estimated: false };
       return {
         prompt_tokens: told?.prompt_tokens ?? options.estimate(),
-        completion_tokens: Math.max(told?.completion_tokens ?? 0, pieces),
+        completion_tokens: Math.max(told?.completion_tokens ?? 0, seen),
         cached_tokens: told?.cached_tokens ?? 0,
         is_estimated: true,
       };

@@ -214,7 +214,7 @@ test('what an engine tells by itself goes through as it is', () => {
 
 test('an answer that ended is counted by its engine', () => {
   const mine = meter();
-  for (let count = 0; count < 9; count += 1) mine.piece();
+  for (let count = 0; count < 9; count += 1) mine.pieces(1);
   mine.see(end);
   assert.deepEqual(mine.use(true), { ...used(5, 3), is_estimated: false });
   // All of it was told, though its client left before the very end.
@@ -227,8 +227,8 @@ test('an answer that ended is counted by its engine', () => {
 test('an answer that was cut is estimated by its pieces, or by what was told so far', () => {
   const mine = meter();
   assert.deepEqual(mine.use(false), { ...used(11, 0), is_estimated: true });
-  mine.piece();
-  mine.piece();
+  mine.pieces(1);
+  mine.pieces(1);
   assert.deepEqual(mine.use(false), { ...used(11, 2), is_estimated: true });
   mine.see({ ...piece, usage: usage(5, 4, 1) });
   assert.deepEqual(mine.use(false), { ...used(5, 4, 1), is_estimated: true });
@@ -236,7 +236,7 @@ test('an answer that was cut is estimated by its pieces, or by what was told so 
 
 test('an end without a word of use is estimated', () => {
   const mine = meter();
-  mine.piece();
+  mine.pieces(1);
   assert.deepEqual(mine.use(true), { ...used(11, 1), is_estimated: true });
 });
 
