@@ -8,9 +8,9 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { AnchorPage, SealPage } from '../contract/activity.ts';
 import type { Anchor, Seal, SealedRow } from '../core/activity-chain.ts';
-import { withQuery } from './audit.ts';
 import { CliError } from './cli-error.ts';
 import type { Client } from './client.ts';
+import { withQuery } from './newest.ts';
 
 export const export_format = 'einsora.activity-export/v1';
 

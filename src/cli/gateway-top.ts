@@ -3,10 +3,10 @@
  * and follows; elsewhere it prints once.
  */
 import type { GatewayTop, GatewayTopRow } from '../contract/gateway-top.ts';
-import { withQuery } from './audit.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
+import { withQuery } from './newest.ts';
 import { printJson, printTable, say } from './output.ts';
 import { follow, type ScreenTable, staysOn } from './screen.ts';
 

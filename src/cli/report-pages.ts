@@ -4,8 +4,9 @@
  * Invariants: every page is of the window of the first, so that all of them show the same; after
  * `page_limit` pages the rest is left out.
  */
-import { withQuery } from './audit.ts';
+
 import type { Client } from './client.ts';
+import { withQuery } from './newest.ts';
 
 type Page = { from: number; to: number; items: unknown[]; next_cursor: string | null };
 

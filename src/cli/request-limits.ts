@@ -2,13 +2,12 @@
  * `einsora limits`: of users over all their keys, and of models over all who ask them.
  */
 import type { LimitedView } from '../contract/request-limits.ts';
-import { withQuery } from './audit.ts';
 import { suggested, usageError } from './cli-error.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
-
 import type { Context } from './io.ts';
 import { type LimitOptions, limitsOf, limitWords } from './limit-words.ts';
+import { withQuery } from './newest.ts';
 import { printJson, printTable, say } from './output.ts';
 
 type JsonOption = { json?: boolean };

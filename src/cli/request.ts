@@ -29,7 +29,7 @@ export async function request(
 ): Promise<number> {
   if (!isId(id)) {
     const message = `${id} is no id of a request: it stands in X-Request-ID`;
-    throw usageError(message, 'bin/einsora audit ls');
+    throw usageError(message, 'bin/einsora request ls');
   }
   const lines = await readLogLines(context, id);
   const report = await readReport(context, id, lines.length > 0);

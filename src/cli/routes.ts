@@ -3,11 +3,11 @@
  */
 import type { ModelRoute, ModelRoutePage, ReplicaRoute } from '../contract/model-routes.ts';
 import { formatAgo } from '../core/format.ts';
-import { withQuery } from './audit.ts';
 import { suggested } from './cli-error.ts';
 import { openClient } from './client.ts';
 import { exitCode } from './exit-codes.ts';
 import type { Context } from './io.ts';
+import { withQuery } from './newest.ts';
 import { printJson, printTable, say } from './output.ts';
 
 /** Pages read before the rest is left out. */

@@ -124,6 +124,36 @@ test('request says what was asked of a model, and how it ended', async () => {
   assert.doesNotMatch(stdout, /nothing that is in the activity log/);
 });
 
+test('request ls shows single requests, newest first, and what failed alone', async () => {
+  const id = await asked();
+  const { code, stdout, stderr } = await run('request', 'ls');
+  assert.equal(code, 0, stderr);
+  const [headings = '', first = '', ...others] = stdout.trim().split('\n');
+  assert.match(headings, /^WHEN +MODEL +KEY +OUTCOME +TOKENS IN +OUT +FIRST +TOOK +BY +REQUEST$/);
+  assert.equal(others.length, 2);
+  assert.match(first, /^.* chat +….{4} +cut \(engine_cut\) +7 +5 +2500 ms +90 ms +cpu-1 +\w{26}$/);
+  assert.ok(first.endsWith(id));
+  const failed = JSON.parse((await run('request', 'ls', '--failed', '--json')).stdout);
+  assert.deepEqual(
+    failed.items.map((one: { request_id: string; outcome: string }) => [
+      one.request_id,
+      one.outcome,
+    ]),
+    [[id, 'cut']],
+  );
+  const four = /…(.{4})/.exec(first)?.[1] ?? '';
+  assert.equal(
+    (await run('request', 'ls', '--key', four, '--limit', '1')).stdout.trim().split('\n').length,
+    2,
+  );
+  const none = await run('request', 'ls', '--model', 'other');
+  assert.match(none.stderr, /Nothing was asked of a model that fits\./);
+  const unknown = await run('request', 'ls', '--key', 'nope');
+  assert.equal(unknown.code, 4);
+  assert.match(unknown.stderr, /fix: .*keys ls/);
+  assert.match((await run('request', 'no-id')).stderr, /fix: .*request ls/);
+});
+
 test('gateway top prints once where it may not stay, and says what was lost', async () => {
   const idle = await run('gateway', 'top');
   assert.deepEqual([idle.code, idle.stdout], [0, '']);

@@ -2,6 +2,7 @@
  * Requests to endpoints on the wire: who asked which model how often, with how many tokens.
  */
 import { z } from '@hono/zod-openapi';
+import { pageQuery } from './route-parts.ts';
 import { usageQuery } from './usage.ts';
 
 export const requestGroups = ['key', 'model', 'user', 'guest', 'day'] as const;
@@ -70,3 +71,23 @@ export const gatewayRequestSchema = z
   })
   .openapi('GatewayRequest');
 export type GatewayRequest = z.infer<typeof gatewayRequestSchema>;
+
+export const gatewayRequestsQuery = pageQuery.extend({
+  failed: z.enum(['true', 'false']).optional().openapi({
+    description: 'Only what was refused or cut.',
+  }),
+  key: z.string().min(1).max(64).optional().openapi({
+    description: "A key's id or last four characters; of a run's key its workload's id or name.",
+  }),
+  model: z.string().min(1).max(128).optional().openapi({ description: 'As asked.' }),
+  tenant: z.string().max(64).optional().openapi({ description: 'Of this tenant, for operators.' }),
+});
+
+export const listedRequestSchema = gatewayRequestSchema
+  .extend({ request_id: z.string() })
+  .openapi('ListedRequest');
+export type ListedRequest = z.infer<typeof listedRequestSchema>;
+
+export const gatewayRequestPageSchema = z
+  .object({ items: z.array(listedRequestSchema), next_cursor: z.string().nullable() })
+  .openapi('GatewayRequestPage');

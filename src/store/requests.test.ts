@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { requestRow } from '../../test/lib/request-records.ts';
 import { select } from '../../test/lib/rig.ts';
 import { onEveryStore } from '../../test/lib/store-tests.ts';
 import { first_token_buckets, firstTokenBucket } from '../core/first-token.ts';
@@ -10,15 +11,6 @@ import type { RequestRow } from './requests.ts';
 
 const day_ms = 24 * 3600_000;
 const now = 40 * day_ms;
-
-export const requestRow = (number: number, more: Partial<RequestRow> = {}): RequestRow => ({
-  ...{ request_id: String(number).padStart(26, '0'), at: now, key_id: 'k1', tenant_id: 't1' },
-  ...{ user_id: 'u1', workload_id: 'w1', replica: 0, run_epoch: 1, machine_id: 'm1' },
-  ...{ placed_class: 'cpu-1', model: 'smol', api: 'chat', is_stream: 1, outcome: 'answered' },
-  ...{ status: 200, code: null, attempts: 1, prompt_tokens: 7, completion_tokens: 5 },
-  ...{ cached_tokens: 2, is_estimated: 0, waited_ms: 1, first_token_ms: 40, duration_ms: 90 },
-  ...more,
-});
 
 const anyRow = fc
   .record({

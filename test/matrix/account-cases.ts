@@ -223,6 +223,7 @@ export const accountCases: Partial<Record<RouteName, Case>> = {
   }),
   showUsage: queryTenant,
   showRequestUsage: queryTenant,
+  listGatewayRequests: queryTenant,
   showGatewayTop: queryTenant,
   readMetrics: plain(),
   listActivity: queryTenant,

@@ -13,14 +13,35 @@ export function addAudit(program: Command, go: Go): void {
     .description('the activity log: who did what, and the proof that nobody changed it');
   addReading(group, go);
   addProof(group, go);
-  program
+  addRequest(program, go);
+}
+
+function addRequest(program: Command, go: Go): void {
+  const group = program
     .command('request')
-    .description('what one request did, by the id in X-Request-ID or an error')
-    .argument('<id>', 'id of the request')
+    .description('what one request did, and which there were to models');
+  group
+    .command('show', { isDefault: true })
+    .description('what one request did; `show` may be left out')
+    .argument('<id>', 'id of the request, as in X-Request-ID or an error')
     .option('--json', json_text)
     .action(
       go(async (context, id: string, options) =>
         (await import('../request.ts')).request(context, id, options),
+      ),
+    );
+  group
+    .command('ls')
+    .description("your requests to models, newest first; for admins, all of the tenant's")
+    .option('--failed', 'only what was refused or cut')
+    .option('--key <key>', 'only by this key (its id, or its last four characters)')
+    .option('--model <model>', 'only of this model, as it was asked for')
+    .option('--tenant <tenant>', tenant_text)
+    .option('--limit <count>', 'at most so many', parseCount)
+    .option('--json', json_text)
+    .action(
+      go(async (context, options) =>
+        (await import('../request-list.ts')).listRequests(context, options),
       ),
     );
 }

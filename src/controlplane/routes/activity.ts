@@ -16,7 +16,7 @@ import { actionOf } from '../action.ts';
 import type { Api, ApiEnv } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
 import { eventView } from '../workload-views.ts';
-import { gatewayRequest } from './request-usage.ts';
+import { gatewayRequest } from './request-list.ts';
 
 const far_future = Number.MAX_SAFE_INTEGER;
 
@@ -54,7 +54,8 @@ function readRoutes(app: Api, deps: ApiDeps): void {
     const actions = found.actions.filter((row) => reads_all || row.user_id === user_id);
     const gateway = await gatewayRequest(deps, c.get('principal'), request_id);
     if (actions.length + found.events.length === 0 && gateway === null) {
-      throw new EinsoraError('not_found', { what: `request ${request_id}`, list: 'audit ls' });
+      const list = reads_all ? 'audit ls' : 'request ls';
+      throw new EinsoraError('not_found', { what: `request ${request_id}`, list });
     }
     const events = found.events.map((row) => ({
       ...eventView(row, row.workload_name),

@@ -14,7 +14,7 @@ import {
   type Rig,
 } from '../../../test/lib/rig.ts';
 import { gatewayTopSchema } from '../../contract/gateway-top.ts';
-import { requestUsagePageSchema } from '../../contract/request-usage.ts';
+import { gatewayRequestPageSchema, requestUsagePageSchema } from '../../contract/request-usage.ts';
 import { makeId } from '../../core/ids.ts';
 import { rowOfRecord } from '../../gateway/records/rows.ts';
 import type { RequestRecord } from '../../gateway/request-record.ts';
@@ -245,4 +245,82 @@ inWorld('when a key was last used is told to who made it, and to admins', async 
   assert.deepEqual(await used(), { ada0: at, op00: at - 1 });
   assert.deepEqual(await used(world.tokens.ada), { ada0: at, op00: null });
   assert.deepEqual(await used(world.tokens.eve), { eve0: null });
+});
+
+const list = async ({ rig }: World, query: string, token?: string) => {
+  const more = token === undefined ? {} : { token };
+  const { status, body } = await ask(rig, 'GET', `/v1/requests?${query}`, more);
+  assert.equal(status, 200, JSON.stringify(body));
+  return gatewayRequestPageSchema.parse(body);
+};
+
+inWorld('single requests are listed newest first, page by page, each once', async (world) => {
+  const { ids, rig } = world;
+  const now = rig.clock.now();
+  const made: string[] = [];
+  for (let each = 0; each < 7; each += 1) {
+    // Some at the very same moment.
+    made.unshift(await world.asked({ at: now + Math.floor(each / 3) }));
+  }
+  const seen: string[] = [];
+  let cursor: string | null = '';
+  while (cursor !== null) {
+    const page = await list(world, `limit=2${cursor === '' ? '' : `&cursor=${cursor}`}`);
+    assert.ok(page.items.length <= 2);
+    seen.push(...page.items.map(({ request_id }) => request_id));
+    cursor = page.next_cursor;
+  }
+  assert.deepEqual(seen.toSorted(), made.toSorted());
+  const moments = (await list(world, '')).items.map(({ at, request_id }) => `${at} ${request_id}`);
+  assert.deepEqual(moments, moments.toSorted().reverse());
+  const [first] = (await list(world, 'limit=1')).items;
+  const { body } = await ask(rig, 'GET', `/v1/requests/${first?.request_id}`);
+  assert.deepEqual(
+    { ...first, request_id: undefined },
+    { ...Object(body.gateway), request_id: undefined },
+  );
+  assert.equal((await ask(rig, 'GET', '/v1/requests?cursor=x')).status, 400);
+  assert.equal(ids.op_key, first?.key_id);
+});
+
+inWorld('members list their own, admins all of the tenant, guests theirs', async (world) => {
+  const { ids, tokens } = world;
+  await world.asked({});
+  await world.asked({ key_id: ids.ada_key, user_id: ids.ada });
+  await world.asked({ key_id: ids.eve_key, user_id: ids.eve, tenant_id: ids.guests });
+  const fours = async (query: string, token?: string) =>
+    (await list(world, query, token)).items.map(({ last_four }) => last_four).toSorted();
+  assert.deepEqual(await fours(''), ['ada0', 'op00']);
+  assert.deepEqual(await fours('', tokens.ada), ['ada0']);
+  assert.deepEqual(await fours('', tokens.eve), ['eve0']);
+  assert.deepEqual(await fours('tenant=guests'), ['eve0'], 'an operator');
+  const key = async (called: string, token?: string) => {
+    const more = token === undefined ? {} : { token };
+    const { status, body } = await ask(world.rig, 'GET', `/v1/requests?key=${called}`, more);
+    return status === 200 ? body.items?.length : [status, body.error?.fix];
+  };
+  assert.deepEqual([await key('ada0'), await key(ids.ada_key)], [1, 1]);
+  assert.deepEqual(await key('op00', tokens.ada), [404, 'bin/einsora keys ls']);
+  assert.deepEqual(await key(ids.eve_key, tokens.ada), [404, 'bin/einsora keys ls']);
+  const { status } = await ask(world.rig, 'GET', '/v1/requests?tenant=guests', {
+    token: tokens.ada,
+  });
+  assert.equal(status, 404);
+});
+
+inWorld('what failed is found behind thousands that did not, in bounded pages', async (world) => {
+  const now = world.rig.clock.now();
+  await world.asked({ at: now - 3, outcome: 'refused', code: 'queue_full', status: 429 });
+  await world.asked({ at: now - 2, outcome: 'client_left' });
+  await world.asked({ at: now - 1 }, 1500);
+  const first = await list(world, 'failed=true');
+  assert.deepEqual(first.items, []);
+  const second = await list(world, `failed=true&cursor=${first.next_cursor}`);
+  assert.deepEqual(
+    second.items.map(({ code }) => code),
+    ['queue_full'],
+  );
+  assert.equal(second.next_cursor, null);
+  assert.equal((await list(world, 'model=chat&limit=5')).items.length, 5);
+  assert.equal((await list(world, 'model=other')).items.length, 0);
 });

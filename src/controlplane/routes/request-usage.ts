@@ -2,11 +2,7 @@
  * Requests to endpoints, as they are recorded: reports by whole days.
  */
 import { hasRole } from '../../contract/auth.ts';
-import type {
-  GatewayRequest,
-  RequestGroup,
-  RequestUsagePage,
-} from '../../contract/request-usage.ts';
+import type { RequestGroup, RequestUsagePage } from '../../contract/request-usage.ts';
 import { routes } from '../../contract/routes.ts';
 import { firstTokenQuantile } from '../../core/first-token.ts';
 import { dayName } from '../../core/usage.ts';
@@ -15,7 +11,6 @@ import {
   type NamedKey,
   namedKeys,
   type RequestSums,
-  readGatewayRequest,
   requestTotal,
   requestUsage,
 } from '../../store/request-usage.ts';
@@ -23,12 +18,13 @@ import { first_columns } from '../../store/requests.ts';
 import { workloadNames } from '../../store/usage.ts';
 import type { Api } from '../api.ts';
 import type { ApiDeps } from '../api-deps.ts';
-import type { Principal } from '../auth/principal.ts';
+import { requestListRoutes } from './request-list.ts';
 import { day_ms, encodeKey, readKey, tenantOf, windowOf } from './usage-asked.ts';
 
 const usual_rows = 50;
 
 export function requestUsageRoutes(app: Api, deps: ApiDeps): void {
+  requestListRoutes(app, deps);
   app.openapi(routes.showRequestUsage, async (c) => {
     const asked = c.req.valid('query');
     const { group_by = 'model', cursor, limit = usual_rows } = asked;
@@ -106,26 +102,4 @@ async function namesOf(
 /** Keys have no names: their last characters, and what they are for. */
 export function keyName({ last_four, workload_name }: NamedKey): string {
   return last_four === null ? `run of ${workload_name}` : `…${last_four} (${workload_name})`;
-}
-
-/** What was recorded of a request to an endpoint; null where that is nothing, or not theirs. */
-export async function gatewayRequest(
-  { store }: ApiDeps,
-  { role, tenant_id, user_id }: Principal,
-  request_id: string,
-): Promise<GatewayRequest | null> {
-  const row = await store.read(readGatewayRequest, { request_id });
-  if (row === undefined) return null;
-  const is_own = row.tenant_id === tenant_id;
-  const may_see = hasRole(role, 'operator') || (is_own && hasRole(role, 'tenant-admin'));
-  if (!may_see && !(is_own && row.user_id === user_id)) return null;
-  const { at, model, api, key_id, last_four, workload_id, machine_name, placed_class } = row;
-  const { outcome, status, code, attempts, waited_ms, first_token_ms, duration_ms } = row;
-  const { prompt_tokens, cached_tokens, completion_tokens } = row;
-  return {
-    ...{ at, model, api, key_id, last_four, workload_id, machine_name, placed_class },
-    ...{ outcome, status, code, attempts, waited_ms, first_token_ms, duration_ms },
-    ...{ prompt_tokens, cached_tokens, completion_tokens },
-    ...{ is_stream: row.is_stream === 1, is_estimated: row.is_estimated === 1 },
-  };
 }

@@ -17,6 +17,7 @@ import { law } from './0012-law.ts';
 import { keyLimits } from './0013-key-limits.ts';
 import { requests } from './0014-requests.ts';
 import { aliases } from './0015-aliases.ts';
+import { requestsOfUser } from './0016-requests-of-user.ts';
 
 export const migrations: readonly Migration[] = [
   solo,
@@ -34,4 +35,5 @@ export const migrations: readonly Migration[] = [
   keyLimits,
   requests,
   aliases,
+  requestsOfUser,
 ];
