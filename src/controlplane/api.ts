@@ -6,8 +6,8 @@
  * error is an EinsoraError on the wire, whatever was thrown; an unexpected one is logged with its
  * request's id and tells the caller nothing else.
  */
-import { OpenAPIHono } from '@hono/zod-openapi';
-import type { Context } from 'hono';
+import { OpenAPIHono, type RouteConfig } from '@hono/zod-openapi';
+import type { Context, Handler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import type { AuthRow } from '../contract/auth.ts';
 import { EinsoraError } from '../contract/errors.ts';
@@ -25,6 +25,7 @@ import {
   principalOf,
   type Touch,
 } from './auth/principal.ts';
+import { checkInput, checksOf, textOf } from './input.ts';
 import { refuseNul } from './nul.ts';
 import { accessRoutes } from './routes/access.ts';
 import { accountRoutes } from './routes/accounts.ts';
@@ -63,8 +64,10 @@ export type RequestFacts = {
   log: Log;
   /** Ends the connection, whatever is still to be sent. */
   hangUp?: () => void;
-  /** The body was read already, within its limit. */
+  /** No more of the body than its limit can come. */
   is_bounded?: boolean;
+  /** The body, where it was read already. */
+  body?: Buffer;
   /** The answer is held open: it no longer counts among the requests that are served at once. */
   holds?: () => void;
 };
@@ -76,25 +79,26 @@ export type Api = OpenAPIHono<ApiEnv>;
 
 export function createApi(deps: ApiDeps): Api {
   const touch = createTouch(deps.store);
-  const app: Api = new OpenAPIHono<ApiEnv>({
-    defaultHook: (result) => {
-      if (result.success) return;
-      const issue = result.error.issues[0];
-      const where = issue?.path.join('.') ?? '';
-      const problem = `${where === '' ? '' : `${where}: `}${issue?.message ?? 'it does not fit'}`;
-      throw new EinsoraError('bad_request', { problem });
-    },
-  });
+  const app: Api = new OpenAPIHono<ApiEnv>();
+  // Its input is checked below, for all routes alike: of a route only the handler is left.
+  const addHandler = (route: RouteConfig & { getRoutingPath(): string }, handler: Handler) => {
+    app.openAPIRegistry.registerPath(route);
+    return app.on(route.method.toUpperCase(), route.getRoutingPath(), handler);
+  };
+  app.openapi = addHandler as Api['openapi'];
   // The server bounds bodies as it reads them; what comes another way is bounded here.
   const bounded = bodyLimit({ maxSize: limits.api_body_bytes, onError: tooLarge });
   app.use((c, next) => (c.env.facts.is_bounded ? next() : bounded(c, next)));
   for (const name of Object.keys(routes) as RouteName[]) {
     const route = routes[name];
+    const checks = checksOf(route);
     app.on(route.method.toUpperCase(), route.getRoutingPath(), async (c, next) => {
       c.set('route', name);
       c.set('target', targetOf(c.req.param()));
       await authorise({ ...deps, touch }, c, route.auth);
-      await refuseNul(c);
+      const text = await textOf(c);
+      refuseNul(c.req.url, text);
+      checkInput(c, checks, text);
       await next();
       if (c.error === undefined) noteAnswer(deps, c);
     });
@@ -200,15 +204,6 @@ function refuse(
 function asEinsoraError(error: unknown, c: Context<ApiEnv>, deps: ApiDeps): EinsoraError {
   if (error instanceof EinsoraError) return error;
   const { log, request_id } = c.env.facts;
-  if (error instanceof SyntaxError || isHttpException(error)) {
-    return new EinsoraError('bad_request', { problem: 'the body is not JSON, or not said to be' });
-  }
   log.error({ error: describeError(error) }, 'a request failed');
   return storeRefusal(error, deps.data_dir) ?? new EinsoraError('internal', { request_id });
-}
-
-/** What the framework refuses by itself: a body that is no JSON (400), or of another type (415). */
-function isHttpException(error: unknown): boolean {
-  if (!(error instanceof Error) || !('status' in error)) return false;
-  return error.status === 400 || error.status === 415;
 }

@@ -18,7 +18,11 @@ export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
 }
 
-export function readBody(clock: Clock, request: WithBody, done: (end: BodyEnd) => void): void {
+export function readBody(
+  clock: Clock,
+  request: WithBody,
+  done: (end: BodyEnd, body?: Buffer) => void,
+): void {
   if (Number(request.headers['content-length'] ?? 0) > limits.api_body_bytes) {
     done('too_large');
     return;
@@ -29,7 +33,7 @@ export function readBody(clock: Clock, request: WithBody, done: (end: BodyEnd) =
   const finish = (end: BodyEnd) => {
     cancel();
     request.off('data', onData).off('end', onEnd).off('close', onClose);
-    done(end);
+    done(end, request.rawBody);
   };
   function onData(chunk: Buffer): void {
     bytes += chunk.length;

@@ -98,8 +98,9 @@ export function servePage(
   response: ServerResponse,
   path: string,
 ): boolean {
+  if (request.method !== 'GET' && request.method !== 'HEAD') return false;
   const found = fileOf(path);
-  if (found === null || (request.method !== 'GET' && request.method !== 'HEAD')) return false;
+  if (found === null) return false;
   const file = readFileSync(placeOf(found));
   const acts = found === open_page || found === terminal_page;
   const content = acts && isOurVisitor(request) ? openByItself(file) : file;

@@ -90,7 +90,8 @@ async function listenOn(port: number, deps: ServerDeps): Promise<Listening> {
   };
 }
 
-type Facts = Required<RequestFacts>;
+type Facts = Required<Omit<RequestFacts, 'body'>> & RequestFacts;
+const no_body = Buffer.alloc(0);
 type Serve = (request: IncomingMessage, response: ServerResponse, facts: Facts) => void;
 
 function open(deps: ServerDeps, bound: { port: number }, upgraded: Set<Duplex>): Server {
@@ -203,8 +204,12 @@ function route(deps: ServerDeps): Serve {
     // What is still on its way when one is refused is read and dropped for a moment by the API's
     // listener: a connection closed on it would be reset, and the refusal lost with it.
     if (isUpload(request.method, path)) return void serveApi(request, response);
-    if (!hasBody(request)) return void serveApi(request, response);
-    readBody(deps.clock, request, (end) => {
+    if (!hasBody(request)) {
+      facts.body = no_body;
+      return void serveApi(request, response);
+    }
+    readBody(deps.clock, request, (end, body = no_body) => {
+      facts.body = body;
       if (end === 'whole') void serveApi(request, response);
       else if (end === 'too_large') refuse(response, tooLarge(), request_id);
     });

@@ -64,12 +64,13 @@ function wrap(logger: pino.Logger, flush: () => void, bound: LogFields = {}): Lo
   };
 }
 
+/** As they are, where none is long: nearly always. */
 function capped(fields: LogFields): LogFields {
-  const result = { ...fields };
-  for (const key of Object.keys(fields)) {
+  let result = fields;
+  for (const key in fields) {
     const value = fields[key];
-    const is_long = typeof value === 'string' && value.length > value_limit;
-    if (is_long) result[key] = `${value.slice(0, value_limit)}…`;
+    if (typeof value !== 'string' || value.length <= value_limit) continue;
+    result = { ...result, [key]: `${value.slice(0, value_limit)}…` };
   }
   return result;
 }

@@ -24,8 +24,12 @@ function openSystemRandom(pool_bytes = 4096): Random {
         pool = randomBytes(pool_bytes);
         used = 0;
       }
-      const given = new Uint8Array(pool.subarray(used, used + count));
-      pool.fill(0, used, used + count);
+      const given = new Uint8Array(count);
+      // One by one: so few that to call for it costs more.
+      for (let at = 0; at < count; at += 1) {
+        given[at] = pool[used + at] ?? 0;
+        pool[used + at] = 0;
+      }
       used += count;
       return given;
     },
