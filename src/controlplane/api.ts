@@ -79,13 +79,7 @@ export type Api = OpenAPIHono<ApiEnv>;
 
 export function createApi(deps: ApiDeps): Api {
   const touch = createTouch(deps.store);
-  const app: Api = new OpenAPIHono<ApiEnv>();
-  // Its input is checked below, for all routes alike: of a route only the handler is left.
-  const addHandler = (route: RouteConfig & { getRoutingPath(): string }, handler: Handler) => {
-    app.openAPIRegistry.registerPath(route);
-    return app.on(route.method.toUpperCase(), route.getRoutingPath(), handler);
-  };
-  app.openapi = addHandler as Api['openapi'];
+  const app = openApp();
   // The server bounds bodies as it reads them; what comes another way is bounded here.
   const bounded = bodyLimit({ maxSize: limits.api_body_bytes, onError: tooLarge });
   app.use((c, next) => (c.env.facts.is_bounded ? next() : bounded(c, next)));
@@ -146,6 +140,17 @@ export function createApi(deps: ApiDeps): Api {
     noteRefusal(deps, c, error);
     return refuse(c, error);
   });
+  return app;
+}
+
+/** Input is checked for all routes alike (ADR-0072): of a route only the handler is added. */
+function openApp(): Api {
+  const app: Api = new OpenAPIHono<ApiEnv>();
+  const addHandler = (route: RouteConfig & { getRoutingPath(): string }, handler: Handler) => {
+    app.openAPIRegistry.registerPath(route);
+    return app.on(route.method.toUpperCase(), route.getRoutingPath(), handler);
+  };
+  app.openapi = addHandler as Api['openapi'];
   return app;
 }
 
