@@ -18,6 +18,7 @@ import { openUse } from '../src/controlplane/use.ts';
 import { countWrites } from '../src/controlplane/written.ts';
 import { makeId } from '../src/core/ids.ts';
 import { makeToken } from '../src/core/token.ts';
+import { createBalancer } from '../src/gateway/balance/balancer.ts';
 import { systemClock as clock } from '../src/lib/clock.ts';
 import { openLog } from '../src/lib/log.ts';
 import { systemRandom as random } from '../src/lib/random.ts';
@@ -35,6 +36,7 @@ export async function startProduct(dial: () => Promise<Duplex>): Promise<Asked> 
   let port = 0;
   const { gateway, api, access } = openFaces({
     ...{ ...rig.apiDeps, asOf: rig.asOf, store, changes, clock, random, log },
+    balancer: createBalancer(random, clock),
     requests: await openRequestRecords({ store, clock, log }),
     use: await openUse({ store, clock, log, changed: () => {} }),
     backend: { ...rig.apiDeps.backend, dial },

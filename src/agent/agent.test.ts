@@ -262,3 +262,23 @@ test('launch, stop, start and delete go all the way through sync and back', () =
     await agent.stop();
     await controller.stop();
   }));
+
+given('it learns which runs the gateway has doubts of, and that they are over', async (rig) => {
+  const { transport } = scripted([[desire(run)], [desire(run)]]);
+  const told = [[run], undefined];
+  const heard: number[] = [];
+  const agent = createAgent({
+    ...{ ...rig.deps, random: seededRandom(3), inventory: async () => inventory },
+    transport: {
+      ...transport,
+      sync: async (report, signal) => ({
+        ...(await transport.sync(report, signal)),
+        doubted: told.shift(),
+      }),
+    },
+    doubts: { ...rig.doubts, learn: (runs) => void heard.push(runs.length) },
+  });
+  await rig.until(() => heard.length >= 2, 'two answers');
+  assert.deepEqual(heard.slice(0, 2), [1, 0]);
+  await agent.stop();
+});

@@ -18,6 +18,7 @@ import type {
 import { describeError } from '../lib/log.ts';
 import { fraction, type Random } from '../lib/random.ts';
 import { createSignal, type Signal } from '../lib/signal.ts';
+import type { Doubts } from './doubts.ts';
 import type { GpuUse } from './gpu-use.ts';
 import { type Guard, type GuardParts, startGuard } from './guard/guard.ts';
 import { observedOf } from './local-run.ts';
@@ -50,6 +51,8 @@ export type AgentDeps = Omit<RunsDeps, 'changed' | 'refusal'> & {
   guard?: GuardParts;
   /** What runs use is told: with the next report, or as soon as it was looked at. */
   samples?: 'with_reports' | 'at_once';
+  /** Learns which runs the gateway has doubts of; without it they are not passed on. */
+  doubts?: Doubts;
   /** How busy GPUs are, for drivers that do not tell it themselves. */
   gpuUse?: GpuUse;
 };
@@ -197,6 +200,7 @@ async function session(context: Context): Promise<'hello_again' | 'stale_agent' 
     desired = reply.desired ?? desired;
     if (reply.models !== undefined) context.models?.learn(reply.models);
     context.looking.ask(reply.look);
+    context.doubts?.learn(reply.doubted ?? []);
     if (reply.desired !== null) {
       context.sampler?.learn(reply.desired);
       context.guard?.learn(reply.desired);

@@ -19,6 +19,7 @@ import { type Model, validateModel } from '../models/validate.ts';
 import { imageEngine } from '../runtimes/llama-cpp/image.ts';
 import type { Engine, EngineCommand, Runtime } from '../runtimes/runtime.ts';
 import { vllmCommand, vllmEngine } from '../runtimes/vllm.ts';
+import type { Doubts } from './doubts.ts';
 import { firstAnswer, watchEngine, watchedOf } from './engine-watch.ts';
 import { acceleratorOf, bringImage, startRun } from './image-run.ts';
 import { type Patience, untilAnswered } from './run-watch.ts';
@@ -36,6 +37,8 @@ export type EndpointDeps = {
   ): Promise<ResolvedModel>;
   clock: Clock;
   patience: Patience;
+  /** What the gateway says of its runs. */
+  doubts: Doubts;
 };
 
 type Deps = EndpointDeps & { driver: Driver };

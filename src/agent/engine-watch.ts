@@ -9,6 +9,7 @@ import type { RunKey } from '../core/run.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Runtime } from '../runtimes/runtime.ts';
+import type { Doubts } from './doubts.ts';
 import { callEngine, type EngineReply } from './engine-client.ts';
 import { type Patience, type Watched, watchRun } from './run-watch.ts';
 import type { Order, Outcome, Tell } from './run-work.ts';
@@ -19,6 +20,7 @@ export type EngineDeps = {
   runtime: Pick<Runtime, 'readiness'>;
   clock: Clock;
   patience: Patience;
+  doubts: Doubts;
 };
 
 /** What engines answer to what their model is not for. */
@@ -56,6 +58,7 @@ export async function watchEngine(
   const metrics = { method: 'GET' as const, path, timeout_ms: patience.health_ms };
   const tokens = {
     ...{ driver, run, cpu_millis: spec.cpu_millis, clock, patience },
+    isDoubted: () => deps.doubts.has(run),
     readMetrics: (signal: AbortSignal) =>
       callEngine(clock, () => driver.dial(run, 'api'), metrics, signal),
     askForToken: (signal: AbortSignal) => firstAnswer(deps, run, spec.name, signal),

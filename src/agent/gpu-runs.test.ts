@@ -68,6 +68,7 @@ async function bringUp(wanted: DesiredRun, prepare: (fake: FakeEngine) => void =
         ...rig.deps.works,
         endpoint: createEndpointWork({
           ...{ bwrap: { find: never, install: never }, runtime, clock: rig.clock, patience },
+          doubts: rig.doubts,
           resolveModel: async (name) => ({ ok: true, path, name }),
         }),
       },

@@ -23,6 +23,7 @@ import type { Sources } from '../models/source-plan.ts';
 import { createJupyter } from '../runtimes/jupyter.ts';
 import { createLlamaCpp } from '../runtimes/llama-cpp.ts';
 import { createAgent, type Transport } from './agent.ts';
+import { createDoubts } from './doubts.ts';
 import { createEndpointWork } from './endpoint-run.ts';
 import { localGateway } from './gateway-door.ts';
 import { lostAmong } from './gpu-loss.ts';
@@ -108,12 +109,13 @@ export function startLocalAgent(options: LocalAgentOptions) {
   }
 
   const models = openLocalModels({ ...options, platform });
+  const doubts = createDoubts();
   const agent = createAgent({
     transport,
     drivers: here,
     works: {
       endpoint: createEndpointWork({
-        ...{ bwrap, clock, patience, runtime: createLlamaCpp(tools) },
+        ...{ bwrap, clock, patience, doubts, runtime: createLlamaCpp(tools) },
         resolveModel: (model, onProgress, signal, run) =>
           models.resolveForRun(run, model, onProgress, signal),
       }),
@@ -122,7 +124,7 @@ export function startLocalAgent(options: LocalAgentOptions) {
       }),
       instance: createInstanceWork({ clock, patience }),
     },
-    ...{ journal, inventory, models, guard, lostGpus: () => lost },
+    ...{ journal, inventory, models, guard, doubts, lostGpus: () => lost },
     samples: 'at_once',
     gpuUse: createGpuUse(createMachineReader(runTool), clock),
     ...{ boot_id: bootId(), clock, random, log },

@@ -7,7 +7,15 @@ import { type AgentRig, createAgentRig, desire, runOf } from '../../test/lib/age
 import type { Driver } from '../drivers/driver.ts';
 import { reconcile } from './reconcile.ts';
 import { createRuns } from './runs.ts';
-import { type EngineSigns, noSuspicion, suspect, suspectAnswer } from './stuck-engine.ts';
+import {
+  type EngineSigns,
+  noSuspicion,
+  type Suspicion,
+  stuckFor,
+  suspect,
+  suspectAnswer,
+  type TokenAnswer,
+} from './stuck-engine.ts';
 
 const minute_ms = 60_000;
 
@@ -159,29 +167,79 @@ test('one that gives the token it is asked for is left alone', () =>
     assert.ok(scene.engine.asked >= 10, `${scene.engine.asked}`);
   }));
 
-test('one that was made to stand still, or of which nothing can be told, is left alone', () =>
+test('one that was made to stand still is left alone', () =>
   withEngine(async (scene) => {
     Object.assign(scene.engine, { metrics: () => null, token: 'silent', paused: true });
     await pass(scene, 12 * minute_ms);
     assert.equal(scene.engine.asked, 0);
-    Object.assign(scene.engine, { metrics: () => 404, paused: false });
-    await pass(scene, 12 * minute_ms);
     assert.equal(scene.phase(), 'ready');
-    assert.equal(scene.engine.asked, 0);
   }));
 
-test('a question that failed while a step came, or while it stood still, is not held against it', () => {
+test('an engine that fails at once at each question is ended where the gateway has doubts', () =>
+  withEngine(async (scene) => {
+    let steps = 0;
+    scene.engine.token = 'refuses';
+    // What fails counts as a step, and nothing waits at the moment of a look.
+    scene.engine.metrics = () => {
+      steps += 1;
+      return { steps, open: 0 };
+    };
+    await pass(scene, 3 * minute_ms);
+    assert.equal(scene.engine.asked, 0, 'nobody complained');
+    scene.rig.doubts.learn([runOf(1)]);
+    await pass(scene, minute_ms);
+    assert.equal(scene.end(), 'engine_stuck');
+    assert.equal(scene.engine.asked, 3);
+  }));
+
+test('so is one that counts no steps; one of those that is only silent is left alone', () =>
+  withEngine(async (scene) => {
+    Object.assign(scene.engine, { metrics: () => 404, token: 'silent' });
+    await pass(scene, 2 * minute_ms);
+    scene.rig.doubts.learn([runOf(1)]);
+    await pass(scene, 12 * minute_ms);
+    assert.equal(scene.phase(), 'ready');
+    scene.engine.token = 'refuses';
+    await pass(scene, 4 * minute_ms);
+    assert.equal(scene.end(), 'engine_stuck');
+  }));
+
+test('a doubt that a token refutes is asked about once a minute, while it lasts', () =>
+  withEngine(async (scene) => {
+    const { engine, rig } = scene;
+    await pass(scene, 2 * minute_ms);
+    rig.doubts.learn([runOf(1)]);
+    await pass(scene, 5 * minute_ms);
+    assert.ok(engine.asked >= 4 && engine.asked <= 6, `${engine.asked}`);
+    rig.doubts.learn([runOf(2)]);
+    const { asked } = engine;
+    await pass(scene, 5 * minute_ms);
+    assert.equal(engine.asked, asked);
+    assert.equal(scene.phase(), 'ready');
+  }));
+
+test('a silence while a step came, or while it stood still, is not held against it', () => {
   const going: EngineSigns = { seen: 'going', progress: 'silent', works_hard: false };
   const quiet = suspect(noSuspicion(0), going, 70_000, 1e9);
   assert.equal(quiet.quiet_since, 0);
-  const failed = suspectAnswer(quiet, { asked_at: 70_000, ok: false }, 190_000);
-  assert.equal(failed.failures, 1);
+  const answer = (before: Suspicion, how: TokenAnswer) =>
+    suspectAnswer(before, { asked_at: 70_000, how }, 190_000);
+  assert.equal(answer(quiet, 'silent').silences, 1);
   const stepped = suspect(quiet, { ...going, progress: { steps: 2, open: 1 } }, 80_000, 1e9);
-  assert.equal(suspectAnswer(stepped, { asked_at: 70_000, ok: false }, 190_000).failures, 0);
+  assert.equal(answer(stepped, 'silent').silences, 0);
   const paused = suspect(quiet, { ...going, seen: 'paused' }, 80_000, 1e9);
-  assert.equal(suspectAnswer(paused, { asked_at: 70_000, ok: false }, 190_000).failures, 0);
-  assert.deepEqual(
-    suspectAnswer(failed, { asked_at: 190_000, ok: true }, 191_000),
-    noSuspicion(191_000, null),
-  );
+  assert.equal(answer(paused, 'silent').silences, 0);
+  assert.deepEqual(answer(answer(quiet, 'silent'), 'gave'), noSuspicion(190_000));
+});
+
+test('failures count whatever steps came; their time is counted from the first', () => {
+  const going: EngineSigns = { seen: 'going', progress: { steps: 1, open: 0 }, works_hard: true };
+  let suspicion = noSuspicion(0);
+  for (const at of [10, 20, 30]) {
+    assert.equal(stuckFor(suspicion, at), null);
+    suspicion = suspectAnswer(suspicion, { asked_at: at, how: 'failed' }, at + 1);
+    suspicion = suspect(suspicion, { ...going, progress: { steps: at, open: 0 } }, at + 5, 1e9);
+  }
+  assert.equal(stuckFor(suspicion, 40), 30);
+  assert.equal(stuckFor(suspect(suspicion, { ...going, seen: 'paused' }, 41, 1e9), 42), null);
 });

@@ -1,10 +1,12 @@
 /**
  * Whether a ready engine still makes tokens, whatever its health check says (ADR-0074): looked at
- * by its own count of steps, and asked for one token where that stands still.
+ * by its own count of steps, and asked for one token where that stands still, or where the gateway
+ * got nothing from it.
  *
- * Invariants: an engine that counts on is never asked, nor one of which nobody wants anything, so
- * that an idle one stays idle; only questions that failed with no step and no hard work since they
- * were asked count; what was made to stand still, and what cannot be told of, counts for nothing.
+ * Invariants: one of which nobody wants anything is not asked, so that an idle engine stays idle;
+ * silence counts only with no step and no hard work since the question, and where steps are told at
+ * all; a failure of the engine's own (5xx) counts always; what stood still because it was made to
+ * counts for nothing.
  */
 import { formatDuration } from '../core/format.ts';
 import type { RunKey } from '../core/run.ts';
@@ -15,7 +17,7 @@ import type { EngineReply } from './engine-client.ts';
 import type { Patience } from './run-watch.ts';
 import { failure, lookAtRun, type Outcome } from './run-work.ts';
 
-/** Questions in a row without a token, before the engine is ended. */
+/** Questions in a row that came to nothing, before the engine is ended. */
 export const stuck_tries = 3;
 
 export type EngineWatch = {
@@ -24,6 +26,8 @@ export type EngineWatch = {
   cpu_millis: number;
   clock: Clock;
   patience: Patience;
+  /** The gateway got nothing from it of late. */
+  isDoubted(): boolean;
   readMetrics(signal: AbortSignal): Promise<EngineReply>;
   /** Asks for one token, with a deadline. */
   askForToken(signal: AbortSignal): Promise<EngineReply>;
@@ -41,13 +45,19 @@ export type Suspicion = {
   steps: number | null;
   /** Since then there was no sign of progress. */
   quiet_since: number;
-  /** Until then nothing can be held against it. */
+  /** Until then no silence can be held against it. */
   excused_at: number;
-  failures: number;
+  /** Questions in a row that got no answer. */
+  silences: number;
+  /** Questions in a row at which it failed, and when the first did. */
+  refusals: number;
+  refused_since: number;
 };
 
+const none_refused = { refusals: 0, refused_since: 0 };
+
 export function noSuspicion(now: number, steps: number | null = null): Suspicion {
-  return { steps, quiet_since: now, excused_at: now, failures: 0 };
+  return { steps, quiet_since: now, excused_at: now, silences: 0, ...none_refused };
 }
 
 /** What a look says. One batch of a long prompt may burn CPU for many minutes, but not for ever. */
@@ -57,24 +67,41 @@ export function suspect(
   now: number,
   work_limit_ms: number,
 ): Suspicion {
-  if (seen !== 'going' || progress === 'untold') return noSuspicion(now);
+  if (seen !== 'going') return noSuspicion(now);
+  const { refusals, refused_since } = before;
+  const excused = (steps: number | null) => ({
+    ...{ ...noSuspicion(now, steps), refusals, refused_since },
+  });
+  if (progress === 'untold') return excused(null);
   if (progress !== 'silent') {
-    if (progress.steps !== before.steps) return noSuspicion(now, progress.steps);
-    if (progress.open === 0 && before.failures === 0) return noSuspicion(now, progress.steps);
+    const rests = progress.open === 0 && before.silences === 0;
+    if (progress.steps !== before.steps || rests) return excused(progress.steps);
   }
   const is_work = works_hard && now - before.quiet_since < work_limit_ms;
-  return is_work ? { ...before, excused_at: now, failures: 0 } : before;
+  return is_work ? { ...before, excused_at: now, silences: 0 } : before;
 }
+
+export type TokenAnswer = 'gave' | 'failed' | 'silent';
 
 /** What a question that was asked at `asked_at` says. */
 export function suspectAnswer(
   before: Suspicion,
-  { asked_at, ok }: { asked_at: number; ok: boolean },
+  { asked_at, how }: { asked_at: number; how: TokenAnswer },
   now: number,
 ): Suspicion {
-  if (ok) return noSuspicion(now, before.steps);
+  if (how === 'gave') return noSuspicion(now, before.steps);
+  if (how === 'failed') {
+    const refused_since = before.refusals === 0 ? asked_at : before.refused_since;
+    return { ...before, refusals: before.refusals + 1, refused_since };
+  }
   if (before.excused_at > asked_at) return before;
-  return { ...before, failures: before.failures + 1 };
+  return { ...before, silences: before.silences + 1 };
+}
+
+/** How long nothing came of it, where that is proven; else null. */
+export function stuckFor(suspicion: Suspicion, now: number): number | null {
+  if (suspicion.silences >= stuck_tries) return now - suspicion.quiet_since;
+  return suspicion.refusals >= stuck_tries ? now - suspicion.refused_since : null;
 }
 
 /** Resolves with why it has to be ended, or when the signal comes. */
@@ -82,13 +109,15 @@ export async function watchForTokens(watch: EngineWatch, signal: AbortSignal): P
   const { clock, patience } = watch;
   let suspicion = noSuspicion(clock.monotonic());
   let cpu: CpuLook = { at: clock.monotonic(), cpu_ms: null };
+  // It was ready, so it gave one.
+  let gave_at = clock.monotonic();
   let is_asking = false;
   const ask = async () => {
     is_asking = true;
     const asked_at = clock.monotonic();
-    const reply = await watch.askForToken(signal);
-    const ok = reply.ok && reply.status === 200;
-    suspicion = suspectAnswer(suspicion, { asked_at, ok }, clock.monotonic());
+    const how = howAnswered(await watch.askForToken(signal));
+    suspicion = suspectAnswer(suspicion, { asked_at, how }, clock.monotonic());
+    if (how === 'gave') gave_at = clock.monotonic();
     is_asking = false;
   };
   while (!signal.aborted) {
@@ -100,13 +129,20 @@ export async function watchForTokens(watch: EngineWatch, signal: AbortSignal): P
     if (signal.aborted) break;
     const now = clock.monotonic();
     suspicion = suspect(suspicion, signs, now, patience.work_limit_ms);
-    const quiet_ms = now - suspicion.quiet_since;
-    if (suspicion.failures >= stuck_tries) {
-      return failure('engine_stuck', { waited: formatDuration(quiet_ms) });
-    }
-    if (quiet_ms >= patience.doubt_ms && !is_asking) void ask();
+    const stuck_ms = stuckFor(suspicion, now);
+    if (stuck_ms !== null) return failure('engine_stuck', { waited: formatDuration(stuck_ms) });
+    const is_quiet = now - suspicion.quiet_since >= patience.doubt_ms;
+    const is_doubted = watch.isDoubted() && now - gave_at >= patience.doubt_ms;
+    if (signs.seen === 'going' && (is_quiet || is_doubted) && !is_asking) void ask();
   }
   return { ok: true };
+}
+
+/** A 503 is said by who is loading or has too much to do. */
+function howAnswered(reply: EngineReply): TokenAnswer {
+  if (!reply.ok) return 'silent';
+  if (reply.status === 200) return 'gave';
+  return reply.status >= 500 && reply.status !== 503 ? 'failed' : 'silent';
 }
 
 type CpuLook = { at: number; cpu_ms: number | null };

@@ -178,6 +178,8 @@ export const limits = {
   /** With requests for so long, and nothing for any of them; and when that is forgotten. */
   suspect_quiet_ms: 20_000,
   suspect_forgotten_ms: 60_000,
+  /** What failed so lately is a reason for its machine to look at it. */
+  doubt_ms: 120_000,
   runs_balanced: 2000,
   /** Of a prompt's beginning, by which a replica is chosen. */
   affinity_chars: 2048,

@@ -8,6 +8,7 @@
 import { z } from 'zod';
 import { guardWhys } from '../core/guard.ts';
 import type { ImageRuntime } from '../core/images.ts';
+import type { RunKey } from '../core/run.ts';
 import type { Sharing, TrustLevel } from '../core/trust.ts';
 import type { EnvValue } from '../core/workload.ts';
 import { detailsSchema } from './details.ts';
@@ -213,6 +214,8 @@ export type SyncReply =
       models?: DesiredModels | undefined;
       /** A person wants the machine looked at anew: the number of that wish in this session. */
       look?: number | undefined;
+      /** Runs here from which the gateway got nothing of late; none where it is left out. */
+      doubted?: RunKey[] | undefined;
     }
   /**
    * stale_report: a newer report of this agent was taken; stale_agent: a newer agent speaks for the

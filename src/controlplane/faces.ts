@@ -4,7 +4,7 @@
 import type { HostKey } from '../access/ssh/host-key.ts';
 import { hostKeyLine } from '../access/ssh/host-key.ts';
 import type { RunKey } from '../core/run.ts';
-import { createBalancer } from '../gateway/balance/balancer.ts';
+import type { WatchedBalancer } from '../gateway/balance/balancer.ts';
 import { createGateway, type Gateway } from '../gateway/gateway.ts';
 import { createLimiter } from '../gateway/limits/limiter.ts';
 import { createTurns } from '../gateway/limits/turns.ts';
@@ -27,6 +27,7 @@ type Made =
 
 export type FaceDeps = Omit<ApiDeps, Made> & {
   log: Log;
+  balancer: WatchedBalancer;
   changes: Pick<Changes, 'onSettled'>;
   /** Of keys and of where models' names lead (write-watch.ts). */
   asOf: WriteWatch['asOf'];
@@ -42,7 +43,7 @@ export type Faces = { gateway: Gateway; api: Api; access: Access };
 
 export function openFaces(deps: FaceDeps): Faces {
   const { store, clock, random, log, changes, revocations, proofs, backend } = deps;
-  const { host_key, siteToken, port } = deps;
+  const { balancer, host_key, siteToken, port } = deps;
   const { samples, useOf, waker, lastUse } = deps.use;
   const url = () => `http://localhost:${port()}`;
   const cookieName = () => `einsora_session_${port()}`;
@@ -50,7 +51,6 @@ export function openFaces(deps: FaceDeps): Faces {
     backend.dial(machine_id, run, port_name);
   const limiter = createLimiter(clock);
   const turns = createTurns({ clock });
-  const balancer = createBalancer(random, clock);
   deps.requests.watch(turns, balancer);
   const gateway = createGateway({
     ...createTargets({ store, asOf: deps.asOf, waker, presence: deps.presence, clock }),

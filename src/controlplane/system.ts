@@ -14,6 +14,7 @@ import { createSync } from '../backends/agent/sync.ts';
 import { EinsoraError } from '../contract/errors.ts';
 import type { SimMachine } from '../contract/sim-machines.ts';
 import { makeId } from '../core/ids.ts';
+import { createBalancer } from '../gateway/balance/balancer.ts';
 import type { Clock } from '../lib/clock.ts';
 import { readIfThere, writeDurably } from '../lib/files.ts';
 import type { Log } from '../lib/log.ts';
@@ -170,7 +171,7 @@ async function serve(options: SystemOptions, { changes, asOf, proofs, identity }
   const { data_dir, clock, random, log } = options;
   const { store } = changes;
   const { secrets, activity, runTokens } = await openSealed(options, store, identity.store_uuid);
-  const presence = createPresence(clock);
+  const [presence, balancer] = [createPresence(clock), createBalancer(random, clock)];
   let listening: Listening | null = null;
   const url = () => `http://localhost:${listening?.port ?? options.port}`;
   const models = openModels({ store, clock, log, secrets, places: options.sources });
@@ -183,7 +184,7 @@ async function serve(options: SystemOptions, { changes, asOf, proofs, identity }
   const sync = createSync({
     ...{ store, clock, random, log, presence, models: models.modelSync },
     ...{ samples: use.samples, dev: options.dev, written: changes.written },
-    changed: () => controller.wake(),
+    ...{ changed: () => controller.wake(), isDoubted: balancer.isDoubted },
     guarded: (...said) => reclaims.guarded(...said),
     withSecrets: createRunSecrets({
       ...{ siteToken: runTokens.siteToken, reveal: secrets.reveal, log },
@@ -207,7 +208,7 @@ async function serve(options: SystemOptions, { changes, asOf, proofs, identity }
   const local = await startHere(options, { identity, store, sync, port, ...models });
   const { gateway, api, access } = openFaces({
     ...{ store, clock, random, log, data_dir, changes, presence, machines, queue, live, use },
-    ...{ catalogs, asOf, requests, host_key: openHostKey(data_dir) },
+    ...{ catalogs, asOf, requests, balancer, host_key: openHostKey(data_dir) },
     ...{ proofs, secrets, activity, revocations, ...models, fileBytes },
     ...{ backend: local.backend, siteToken: runTokens.siteToken },
     ...{ port, lookAnew: sync.lookAnew, reclaims },

@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { createDoubts } from '../../src/agent/doubts.ts';
 import { createEndpointWork, type EndpointDeps } from '../../src/agent/endpoint-run.ts';
 import { createInstanceWork } from '../../src/agent/instance-run.ts';
 import { openJournal } from '../../src/agent/journal.ts';
@@ -90,11 +91,12 @@ async function withRun(
   };
   const resolveModel = async () => ({ ok: true as const, path: model, name: 'known' });
   const timed = { clock: systemClock, patience: short };
+  const doubts = createDoubts();
   const tools = { tools_folder: testCache, platform: '', env: {}, ...timed, random: systemRandom };
   const runs = createRuns({
     drivers: new Map([[driver.name, driver]]),
     works: {
-      endpoint: createEndpointWork({ ...timed, bwrap, runtime, resolveModel }),
+      endpoint: createEndpointWork({ ...timed, doubts, bwrap, runtime, resolveModel }),
       notebook: createNotebookWork({
         ...{ ...timed, bwrap, jupyter: createJupyter(tools) },
         gateway: { url: () => 'http://localhost:4600/v1' },

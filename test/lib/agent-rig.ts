@@ -7,6 +7,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createDoubts, type Doubts } from '../../src/agent/doubts.ts';
 import { createEndpointWork } from '../../src/agent/endpoint-run.ts';
 import { createInstanceWork } from '../../src/agent/instance-run.ts';
 import { openJournal } from '../../src/agent/journal.ts';
@@ -32,6 +33,7 @@ export type AgentRig = {
   folder: string;
   journal_folder: string;
   lines: LogLine[];
+  doubts: Doubts;
   /** What the next runs go through. */
   plan: { next: SimPlan };
   /** Runs that were started, in order. */
@@ -91,11 +93,12 @@ export function createAgentRig(
     find: async () => bwrap,
     install: async () => ({ ok: true as const, ...bwrap }),
   };
+  const doubts = createDoubts();
   const deps: AgentRig['deps'] = {
     drivers: new Map([['sim', driver]]),
     works: {
       endpoint: createEndpointWork({
-        ...{ bwrap: bringer, runtime, clock, patience },
+        ...{ bwrap: bringer, runtime, clock, patience, doubts },
         resolveModel: async (name) => ({ ok: true, path: model_path, name }),
       }),
       notebook: createNotebookWork({
@@ -110,7 +113,7 @@ export function createAgentRig(
     log,
   };
   return {
-    ...{ deps, driver, clock, folder, journal_folder, lines, plan, started },
+    ...{ deps, driver, clock, folder, journal_folder, lines, plan, started, doubts },
     async until(isSo, what) {
       for (let round = 0; round < 4000; round += 1) {
         if (isSo()) return;

@@ -36,6 +36,7 @@ import type { Upgrades } from '../../src/controlplane/upgrades.ts';
 import type { Use } from '../../src/controlplane/use.ts';
 import { background, type WriteWatch, watchWrites } from '../../src/controlplane/write-watch.ts';
 import { makeId } from '../../src/core/ids.ts';
+import type { RunKey } from '../../src/core/run.ts';
 import { no_extras, type WorkloadSpec } from '../../src/core/workload.ts';
 import { createBalancer } from '../../src/gateway/balance/balancer.ts';
 import { createLimiter } from '../../src/gateway/limits/limiter.ts';
@@ -213,6 +214,8 @@ export type RigOptions = {
   places?: Places;
   /** Made-up machines may take another driver's row of the trust matrix. */
   dev?: boolean;
+  /** Runs of which the gateway has doubts; without it there are none. */
+  isDoubted?: (run: RunKey) => boolean;
 };
 
 export async function createRig(options: RigOptions = {}): Promise<Rig> {
@@ -241,7 +244,7 @@ export async function createRig(options: RigOptions = {}): Promise<Rig> {
     changed: wakeController,
     samples: { take: async (...told) => later.use()?.samples.take(...told) },
     guarded: async (...said) => later.reclaims()?.guarded(...said),
-    dev: options.dev === true,
+    ...{ dev: options.dev === true, isDoubted: options.isDoubted ?? (() => false) },
   });
   const shown = await rigViews(shared, presence, options.dev === true);
   const { machines, queue, live, catalogs } = shown;

@@ -17,7 +17,7 @@ import type {
   SyncReply,
 } from '../../contract/sync.ts';
 import { desiredRuns } from '../../core/desired.ts';
-import { runName } from '../../core/run.ts';
+import { type RunKey, runName } from '../../core/run.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Random } from '../../lib/random.ts';
@@ -67,6 +67,8 @@ export type SyncDeps = {
   samples?: { take(machine_id: string, mono_ms: number, samples: RunSample[]): Promise<void> };
   /** What a machine's guard says, with each report; what follows from it is carried out there. */
   guarded?: (machine_id: string, guard: GuardReport) => Promise<void>;
+  /** Whether the gateway got nothing from a run of late; without it nobody has doubts. */
+  isDoubted?: (run: RunKey) => boolean;
   /** Adds to a run what only its machine is told; without it nothing is. */
   withSecrets?: WithSecrets;
   /** Made-up machines may take another driver's row of the trust matrix (ADR-0057). */
@@ -187,7 +189,18 @@ async function sync(
   if (report.models !== undefined && (await context.models?.apply(machine_id, report.models))) {
     context.generations.change();
   }
-  return holdUntilChanged(context, machine_id, session, report.have_generation, signal);
+  const { have_generation } = report;
+  const reply = await holdUntilChanged(context, machine_id, session, have_generation, signal);
+  return withDoubts(context, report, reply);
+}
+
+/** As of now, with every answer: a doubt that is left out is over. */
+function withDoubts({ isDoubted }: Context, report: Report, reply: SyncReply): SyncReply {
+  if (reply.outcome !== 'accepted' || isDoubted === undefined) return reply;
+  const doubted = report.observed
+    .filter((run) => run.state === 'ready' && isDoubted(run))
+    .map(({ workload_id, replica, run_epoch }) => ({ workload_id, replica, run_epoch }));
+  return doubted.length === 0 ? reply : { ...reply, doubted };
 }
 
 /** In memory, as liveness is: the next report says it again. */

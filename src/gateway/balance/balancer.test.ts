@@ -223,3 +223,25 @@ test('how many are left alone, and how many are tried again, is told', async () 
   await clock.advance(60_000);
   assert.deepEqual(balancer.breakers(), { closed: 2, half_open: 1, open: 0 });
 });
+
+test('a run that failed several times in a row of late, or gives nothing, is doubted; others not', async () => {
+  const { balancer, clock, of, fail } = given([null, null, null]);
+  const doubted = () => [0, 1, 2].filter((replica) => balancer.isDoubted(of(replica)));
+  assert.deepEqual(doubted(), []);
+  balancer.begin(of(1)).ended('answered');
+  balancer.begin(of(1)).ended('failed');
+  fail(0);
+  const silent = balancer.begin(of(2));
+  assert.deepEqual(doubted(), [0]);
+  await clock.advance(limits.suspect_quiet_ms);
+  assert.deepEqual(doubted(), [0, 2]);
+  silent.progress();
+  assert.deepEqual(doubted(), [0]);
+  await clock.advance(limits.doubt_ms);
+  assert.deepEqual(doubted(), [2], 'what nobody asks any more is left alone; that has a request');
+  silent.ended('left');
+  fail(0, 'failed', 1);
+  assert.ok(doubted().includes(0), 'it failed once more');
+  balancer.begin(of(0)).ended('answered');
+  assert.ok(!doubted().includes(0));
+});

@@ -83,8 +83,12 @@ type Clocks = Pick<Clock, 'now' | 'monotonic'>;
 type Rank = 'free' | 'full' | 'suspect' | 'open';
 const ranks: readonly Rank[] = ['free', 'full', 'suspect', 'open'];
 
-/** A balancer that tells how many runs it knows of late, by the state of their breakers. */
-export type WatchedBalancer = Balancer & { breakers(): Record<BreakerState, number> };
+export type WatchedBalancer = Balancer & {
+  /** How many runs it knows of late, by the state of their breakers. */
+  breakers(): Record<BreakerState, number>;
+  /** It failed several times in a row of late, or gives no token: its machine should look at it. */
+  isDoubted(run: RunKey): boolean;
+};
 
 export function createBalancer(random: Random, clock: Clocks): WatchedBalancer {
   const loads = new Map<string, Load>();
@@ -140,6 +144,7 @@ export function createBalancer(random: Random, clock: Clocks): WatchedBalancer {
       const usable = works.length > 0 ? works : replicas.slice(0, 1);
       return usable.reduce((sum, { slots }) => sum + (slots ?? Number.POSITIVE_INFINITY), 0);
     },
+    isDoubted: (run) => isDoubtful(loads.get(runName(run)), clock.monotonic()),
     breakers: () => breakersOf(loads, clock.monotonic()),
     look(run) {
       const now = clock.monotonic();
@@ -153,6 +158,13 @@ export function createBalancer(random: Random, clock: Clocks): WatchedBalancer {
       };
     },
   };
+}
+
+function isDoubtful(load: Load | undefined, now: number): boolean {
+  if (load === undefined) return false;
+  const { breaker, progress } = load;
+  const failed_of_late = now - (breaker.failed_at ?? 0) < limits.doubt_ms;
+  return (breaker.opened > 0 && failed_of_late) || isSuspect(progress, now);
 }
 
 function breakersOf(loads: Map<string, Load>, now: number): Record<BreakerState, number> {
