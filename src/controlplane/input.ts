@@ -69,12 +69,12 @@ function readQuery(c: Context<ApiEnv>): unknown {
 }
 
 function readHeaders(c: Context<ApiEnv>, names: readonly string[]): unknown {
-  return Object.fromEntries(
-    names.flatMap((name) => {
-      const value = c.req.header(name);
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
+  const said: Record<string, string> = {};
+  for (const name of names) {
+    const value = c.req.header(name);
+    if (value !== undefined) said[name] = value;
+  }
+  return said;
 }
 
 const is_json = /^application\/([a-z.-]+\+)?json(;\s*[a-z0-9-]+=([^;]+))*$/i;

@@ -32,6 +32,7 @@ export async function completeLaunch(
   asked: Launch,
 ): Promise<CompleteLaunch> {
   const complete = await completeOne(deps, tenant_id, asked, null);
+  if (!asked.fallback?.length && !asked.fallback_return) return complete;
   const spec = await withFallback(deps, tenant_id, complete, asked);
   return { ...complete, spec };
 }
@@ -66,6 +67,7 @@ async function completeOne(
   const region = await regionOf(deps, tenant_id, asked.region);
   const catalog = classesOf(asked, region, await deps.catalogs.read());
   const result = completeSpec(asked, deps.fileBytes, remote, catalog, region);
+  if (asked.machine === undefined) return { ...result, remote };
   const machine = await findMachine(deps, tenant_id, asked.machine);
   return { ...result, spec: { ...result.spec, machine }, remote };
 }
@@ -107,12 +109,7 @@ function classesOf({ gpu_class }: Launch, region: string, catalog: Catalog): Cat
   return here;
 }
 
-async function findMachine(
-  deps: ApiDeps,
-  tenant_id: string,
-  asked: string | undefined,
-): Promise<AskedMachine | null> {
-  if (asked === undefined) return null;
+async function findMachine(deps: ApiDeps, tenant_id: string, asked: string): Promise<AskedMachine> {
   const known = (await deps.machines.forPlan(tenant_id)).filter((machine) =>
     maySee(trustLevel(tenant_id, machine), machine),
   );

@@ -83,10 +83,14 @@ export const no_extras = {
   fallback_return: false,
 } satisfies Partial<WorkloadSpec>;
 
-/** A stored spec; one that was written before images were lacks them. */
+/** A stored spec; one that was written before images were lacks them. Copied only where it does. */
 export function readSpec(text: string): WorkloadSpec {
-  return { ...no_extras, ...(JSON.parse(text) as WorkloadSpec) };
+  const spec = JSON.parse(text) as WorkloadSpec;
+  const is_whole = extra_names.every((name) => Object.hasOwn(spec, name));
+  return is_whole ? spec : { ...no_extras, ...spec };
 }
+
+const extra_names = Object.keys(no_extras);
 
 export type ModelParams = {
   /** Tokens of context for each of `parallel` requests at once. */

@@ -90,7 +90,7 @@ export const waitingText: Query<WaitingRange, string> = async (sql, { now, after
   return `${row?.first ?? ''}${row?.rest ?? ''}`;
 };
 
-/** Some of what waits, in full. */
+/** Some of what waits, in full. The limit changes nothing: what is known to be few is read at once. */
 export const readWaiting: Query<{ ids: string[] }, WaitingRow[]> = async (sql, args) =>
   args.ids.length === 0
     ? []
@@ -98,8 +98,9 @@ export const readWaiting: Query<{ ids: string[] }, WaitingRow[]> = async (sql, a
         `select id, tenant_id, creator_id, state, case when ask = '' then spec else ask end as ask,
            code, revision, created_at, state_since, fallback, fallback_due,
            avoid_machine_id, avoid_until from workloads
-         where state in ('pending', 'queued') and id ${sql.in(args.ids, 1)}`,
-        args.ids,
+         where state in ('pending', 'queued') and id ${sql.in(args.ids, 1)}
+         limit $${args.ids.length + 1}`,
+        [...args.ids, args.ids.length],
       );
 
 /**
