@@ -38,6 +38,7 @@ describe('the page of keys', { ...parts, timeout: 180_000 }, () => {
 
   async function newPage(): Promise<Page> {
     const context = await browser.newContext();
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
     const page = await context.newPage();
     page.on('console', (message) => {
       const is_refusal = /status of 4\d\d|ERR_CONNECTION_REFUSED/.test(message.text());
@@ -121,6 +122,9 @@ describe('the page of keys', { ...parts, timeout: 180_000 }, () => {
     await picture(page, 'keys-made');
     const key = await page.getByLabel('The key').inputValue();
     assert.match(key, /^ept_/);
+    await page.getByRole('button', { name: 'Copy the key' }).click();
+    await page.getByRole('button', { name: 'Copied' }).waitFor();
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), key);
     assert.match(await page.getByLabel('For Python').inputValue(), /base_url="http.*\/v1"/);
     const answered = await exec('sh', ['-c', `${await curl.inputValue()} -s`], {
       env: { PATH: process.env.PATH ?? '' },
@@ -135,6 +139,8 @@ describe('the page of keys', { ...parts, timeout: 180_000 }, () => {
     const row = page.getByRole('row', { name: `…${key.slice(-4)}` });
     await row.waitFor();
     await picture(page, 'keys-list');
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await picture(page, 'keys-dark');
     assert.match(
       (await row.textContent()) ?? '',
       /of 5,000 tokens.*in 30 days.*just now1 request, \d+ tokens/,
