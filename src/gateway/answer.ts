@@ -6,7 +6,8 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import { digest } from '../lib/secret.ts';
-import { tryReplica } from './attempt.ts';
+import { type Asked, ask } from './ask.ts';
+import { readAnswer } from './attempt.ts';
 import { type Attempted, tryReplicas } from './attempts.ts';
 import { affinityOf } from './balance/affinity.ts';
 import type { Balancer, Outing } from './balance/balancer.ts';
@@ -18,7 +19,7 @@ import { askOf } from './engines/engine-question.ts';
 import { engineNamed } from './engines/engines.ts';
 import { blamesClient } from './engines/refusal.ts';
 import type { FillEvent } from './engines/response-events.ts';
-import { refusals } from './errors.ts';
+import { type Refusal, refusals } from './errors.ts';
 import { type Exchange, refuse, sendWhole } from './exchange.ts';
 import type { GatewayKey } from './key.ts';
 import { type Ending, failedBy, type Sink } from './pump.ts';
@@ -35,6 +36,8 @@ export type Answering = {
   exchange: Exchange;
   key: GatewayKey;
   question: Question;
+  /** Estimated. */
+  prompt_tokens: number;
   api: GatewayApi;
   endpoint: Endpoint;
   /** Of a client that asked for a stream. */
@@ -83,68 +86,103 @@ export function tell(exchange: Exchange, delivery: Delivery | null, ending: Endi
 
 type Try = { endpoint: Endpoint; replica: Replica; outing: Outing };
 
-async function attempt(
+async function attempt(deps: AnsweringDeps, answering: Answering, one: Try): Promise<Attempted> {
+  const { exchange, api, delivery } = answering;
+  const { stop, deadlines, response, report } = exchange;
+  const begun = await begin(deps, answering, one);
+  if ('refusal' in begun) return { ending: failedBy(begun.refusal), ...untried };
+  const { asked, listener } = begun;
+  const { ending, is_unreachable } = await readAnswer(asked, {
+    ...{ stop, deadlines, response, clock: deps.clock },
+    sinkOf: (streams) => sinkOf(api, streams, delivery, listener),
+  });
+  const { had_content } = listener;
+  if (ending.is !== 'failed' || had_content) {
+    report.use = listener.meter.use(ending.is === 'whole');
+  }
+  return { ending, is_unreachable, had_content };
+}
+
+type Begun = { refusal: Refusal } | { asked: Asked; listener: Heard };
+
+/** Apart from the reading, which goes on for long and must not hold what was sent. */
+async function begin(
   { connections, clock }: AnsweringDeps,
   answering: Answering,
   { endpoint, replica, outing }: Try,
-): Promise<Attempted> {
-  const { exchange, question, key, api, delivery } = answering;
-  const { stop, deadlines, response, report, headers } = exchange;
+): Promise<Begun> {
+  const { exchange, question, key, api, delivery, prompt_tokens } = answering;
+  const { report, headers } = exchange;
   report.endpoint = endpoint;
   report.replica = replica;
   report.attempts += 1;
   report.asked_at ??= clock.monotonic();
   Object.assign(headers, servedBy(endpoint.name, replica));
   headers['X-Einsora-Attempts'] = String(report.attempts);
-  const asked = askOf(engineNamed(endpoint.engine), {
-    ...{ api, fields: question.fields, name: endpoint.name },
+  const read = askOf(engineNamed(endpoint.engine), {
+    ...{ api, fields: question.fields, name: endpoint.name, prompt_tokens },
     apart: endpoint.is_apart ? { salt: digest(key.tenant_id) } : null,
   });
-  if (!asked.ok) return { ending: failedBy(asked.refusal), ...untried };
-  const { path, body, is_stream } = asked.value;
-  const meter = asked.value.createMeter();
-  let had_content = false;
-  const onContent = () => {
-    had_content = true;
-    report.first_token_at = clock.monotonic();
-  };
-  const fill = asked.value.createFill();
+  if (!read.ok) return { refusal: read.refusal };
+  const { path, body, is_stream, meter, fill } = read.value;
   const reads_all = fill !== null || hasSeveralChoices(question.fields);
-  const listener = { ...listenerOf(meter, fill, outing, onContent), reads_all };
-  const { ending, is_unreachable } = await tryReplica({
-    ...{ stop, deadlines, response, clock },
-    connections: connections.of(replica.run, replica.machine_id),
-    question: { path, body, stream: is_stream },
-    sinkOf: (streams) => sinkOf(api, streams, delivery, listener),
-  });
-  if (ending.is !== 'failed' || had_content) report.use = meter.use(ending.is === 'whole');
-  return { ending, is_unreachable, had_content };
+  const onContent = () => {
+    report.first_token_at = clock.monotonic();
+    // Of a stream that has begun no other is asked, and it may go on for an hour.
+    if (delivery !== null) question.fields = {};
+  };
+  const listener = new Heard({ meter, fill, outing, reads_all, onContent });
+  const to_ask = { path, body, stream: is_stream };
+  const asked = await ask(connections.of(replica.run, replica.machine_id), to_ask, exchange);
+  return { asked, listener };
 }
 
+type Hearing = {
+  meter: UseMeter;
+  fill: FillEvent | null;
+  outing: Outing;
+  reads_all: boolean;
+  /** The first. */
+  onContent(): void;
+};
+
 /** The run gets on with each event that says something; a comment says nothing. */
-function listenerOf(
-  meter: UseMeter,
-  fill: FillEvent | null,
-  outing: Outing,
-  onContent: () => void,
-): Omit<Listener, 'reads_all'> {
-  let had_content = false;
-  return {
-    pieces(count) {
-      outing.progress();
-      meter.pieces(count);
-    },
-    said(chunk, has_content) {
-      outing.progress();
-      if (has_content) meter.pieces(1);
-      if (has_content && !had_content) onContent();
-      had_content ||= has_content;
-      const told = meter.see(fill === null ? chunk : fill(chunk));
-      if (told === chunk) return 'as it is';
-      return told === null ? null : eventOf(told);
-    },
-    usage: meter.usage,
-  };
+class Heard implements Listener {
+  readonly meter: UseMeter;
+  readonly reads_all: boolean;
+  readonly #fill: FillEvent | null;
+  readonly #outing: Outing;
+  readonly #onContent: () => void;
+  had_content = false;
+
+  constructor({ meter, fill, outing, reads_all, onContent }: Hearing) {
+    this.meter = meter;
+    this.reads_all = reads_all;
+    this.#fill = fill;
+    this.#outing = outing;
+    this.#onContent = onContent;
+  }
+
+  pieces(count: number): void {
+    this.#outing.progress();
+    this.meter.pieces(count);
+  }
+
+  said(chunk: Fields, has_content: boolean): 'as it is' | Buffer | null {
+    this.#outing.progress();
+    if (has_content) this.meter.pieces(1);
+    if (has_content && !this.had_content) {
+      this.had_content = true;
+      this.#onContent();
+    }
+    const told = this.meter.see(this.#fill === null ? chunk : this.#fill(chunk));
+    if (told === chunk) return 'as it is';
+    return told === null ? null : eventOf(told);
+  }
+
+  usage(): Fields | null {
+    return this.meter.usage();
+  }
 }
 
 /** Events of the responses API say of which kind they are twice. */

@@ -1,31 +1,26 @@
 /**
- * One try to get an answer from one replica.
+ * Reads the answer of one replica.
  *
  * Invariants: nothing of an earlier try is known to it; what an engine answers other than with
  * success is a failure with the engine's own words, in OpenAI's shape.
  */
 import { limits } from '../contract/limits.ts';
 import type { HttpAnswer } from '../lib/http-connection.ts';
-import { type Asked, ask, type EngineQuestion, type NoAnswer } from './ask.ts';
-import type { RunConnections } from './connections.ts';
+import type { Asked, NoAnswer } from './ask.ts';
 import { refusalOfEngine } from './engines/refusal.ts';
 import { type Refusal, refusals } from './errors.ts';
 import { type Ending, failedBy, type PumpOptions, pump, type Sink } from './pump.ts';
 
-export type TryOptions = PumpOptions & {
-  connections: RunConnections;
-  question: EngineQuestion;
+export type ReadOptions = PumpOptions & {
   /** What takes the answer, by whether it is an event stream; null: it is no use as such. */
   sinkOf(is_stream: boolean): Sink | null;
 };
 
 export type Tried = { ending: Ending; is_unreachable: boolean };
 
-export async function tryReplica(options: TryOptions): Promise<Tried> {
-  const asked = await ask(options.connections, options.question, options);
+export async function readAnswer(asked: Asked, options: ReadOptions): Promise<Tried> {
   if (!asked.ok) return notAnswered(asked);
-  const { answer } = asked;
-  return { ending: await readAnswer(answer, options), is_unreachable: false };
+  return { ending: await pumpAnswer(asked.answer, options), is_unreachable: false };
 }
 
 function notAnswered({ why }: Asked & { ok: false }): Tried {
@@ -44,7 +39,7 @@ function refusalOf(why: Exclude<NoAnswer, 'stopped'>): Refusal {
   }
 }
 
-async function readAnswer(answer: HttpAnswer, options: TryOptions): Promise<Ending> {
+function pumpAnswer(answer: HttpAnswer, options: ReadOptions): Ending | Promise<Ending> {
   const { status, headers } = answer;
   if (status < 200 || status > 299) return pump(answer, errorSink(status), options);
   const is_stream = /^text\/event-stream\b/i.test(headers.get('content-type') ?? '');

@@ -13,20 +13,31 @@ export type ChoiceEnds = {
 };
 
 export function createChoiceEnds(): ChoiceEnds {
-  const begun = new Set<unknown>();
-  const ended = new Set<unknown>();
-  return {
-    see({ choices }) {
-      if (!Array.isArray(choices)) return;
-      for (const choice of choices) {
-        if (!isFields(choice)) continue;
-        const { index = 0, finish_reason } = choice;
-        begun.add(index);
-        if (finish_reason) ended.add(index);
-      }
-    },
-    areAll: () => ended.size > 0 && ended.size === begun.size,
-  };
+  return new Ends();
+}
+
+/** A class, for each open stream has one. */
+class Ends implements ChoiceEnds {
+  /** By index: has it ended? */
+  readonly #choices = new Map<unknown, boolean>();
+  #open = 0;
+
+  see({ choices }: Fields): void {
+    if (!Array.isArray(choices)) return;
+    for (const choice of choices) {
+      if (!isFields(choice)) continue;
+      const { index = 0, finish_reason } = choice;
+      const had_ended = this.#choices.get(index);
+      const has_ended = had_ended === true || Boolean(finish_reason);
+      if (had_ended === undefined) this.#open += 1;
+      if (has_ended && had_ended !== true) this.#open -= 1;
+      this.#choices.set(index, has_ended);
+    }
+  }
+
+  areAll(): boolean {
+    return this.#choices.size > 0 && this.#open === 0;
+  }
 }
 
 /** A chunk passed over unread may be of another choice than the first: of these all are read. */

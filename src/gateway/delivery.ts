@@ -27,59 +27,81 @@ const waiting_for = 'pending';
 const ping = Buffer.from(': waiting\n\n');
 
 export function openDelivery(exchange: Exchange): Delivery {
-  const { response, deadlines, report, stop } = exchange;
-  let sent: 'nothing' | 'pending' | 'answer' = 'nothing';
-  let is_pending = false;
+  return new Open(exchange);
+}
 
-  function keepAwake(): void {
-    deadlines.set('ping', limits.gateway_ping_ms, () => {
-      if (!response.writableNeedDrain && !response.destroyed) response.write(ping);
-      keepAwake();
-    });
+/** A class, for each open stream has one. */
+class Open implements Delivery {
+  readonly #exchange: Exchange;
+  #sent: 'nothing' | 'pending' | 'answer' = 'nothing';
+  #is_pending = false;
+
+  constructor(exchange: Exchange) {
+    this.#exchange = exchange;
+    exchange.deadlines.set('hold', limits.gateway_hold_ms, () => this.#wait());
   }
 
-  function wait(): void {
-    if (sent !== 'nothing' || response.destroyed) return;
-    sent = 'pending';
-    is_pending = true;
-    sendHead(exchange, { ...exchange.headers, ...pending_headers });
+  isCommitted(): boolean {
+    return this.#sent === 'answer';
+  }
+
+  commit(): void {
+    const { deadlines, headers } = this.#exchange;
+    deadlines.clear('hold');
+    if (this.#sent === 'nothing') {
+      sendHead(this.#exchange, headers);
+      this.#keepAwake();
+    }
+    this.#sent = 'answer';
+  }
+
+  write(bytes: Buffer): boolean {
+    const { report, deadlines, response } = this.#exchange;
+    report.bytes += bytes.length;
+    deadlines.touch('ping');
+    return response.write(bytes);
+  }
+
+  end(last: Buffer | string): void {
+    const { report, deadlines, response, headers } = this.#exchange;
+    deadlines.clear('ping');
+    report.bytes += Buffer.byteLength(last);
+    if (this.#is_pending) response.write(truth(headers));
+    response.end(last);
+  }
+
+  fail(refusal: Refusal): void {
+    const { report, deadlines, stop } = this.#exchange;
+    deadlines.clear('hold');
+    deadlines.clear('ping');
+    if (this.#sent === 'nothing') {
+      refuse(this.#exchange, refusal);
+      return;
+    }
+    const told = toldOf(stop, refusal);
+    report.code = told.code ?? 'failed';
+    report.is_broken = stop.reason() !== 'client_left';
+    breakOff(this.#exchange, told);
+  }
+
+  #wait(): void {
+    const { response, headers } = this.#exchange;
+    if (this.#sent !== 'nothing' || response.destroyed) return;
+    this.#sent = 'pending';
+    this.#is_pending = true;
+    sendHead(this.#exchange, { ...headers, ...pending_headers });
     // Node keeps the head until there is a body.
     response.write(ping);
-    keepAwake();
+    this.#keepAwake();
   }
-  deadlines.set('hold', limits.gateway_hold_ms, wait);
 
-  return {
-    isCommitted: () => sent === 'answer',
-    commit() {
-      deadlines.clear('hold');
-      if (sent === 'nothing') {
-        sendHead(exchange, exchange.headers);
-        keepAwake();
-      }
-      sent = 'answer';
-    },
-    write(bytes) {
-      report.bytes += bytes.length;
-      deadlines.touch('ping');
-      return response.write(bytes);
-    },
-    end(last) {
-      deadlines.clear('ping');
-      report.bytes += Buffer.byteLength(last);
-      if (is_pending) response.write(truth(exchange.headers));
-      response.end(last);
-    },
-    fail(refusal) {
-      deadlines.clear('hold');
-      deadlines.clear('ping');
-      if (sent === 'nothing') return refuse(exchange, refusal);
-      const told = toldOf(stop, refusal);
-      report.code = told.code ?? 'failed';
-      report.is_broken = stop.reason() !== 'client_left';
-      breakOff(exchange, told);
-    },
-  };
+  #keepAwake(): void {
+    const { response, deadlines } = this.#exchange;
+    deadlines.set('ping', limits.gateway_ping_ms, () => {
+      if (!response.writableNeedDrain && !response.destroyed) response.write(ping);
+      this.#keepAwake();
+    });
+  }
 }
 
 const pending_headers = {

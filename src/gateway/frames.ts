@@ -18,74 +18,97 @@ const line_feed = 10;
 const carriage_return = 13;
 
 export function createFrames(limit: number, onFrame: OnFrame): Frames {
-  let pieces: Buffer[] = [];
-  let kept = 0;
-  let is_line_empty = true;
-  let is_after_return = false;
+  return new Cut(limit, onFrame);
+}
+
+/** A class, for each open answer has one. */
+class Cut implements Frames {
+  readonly #limit: number;
+  readonly #onFrame: OnFrame;
+  #pieces: Buffer[] | null = null;
+  #kept = 0;
+  #is_line_empty = true;
+  #is_after_return = false;
+
+  constructor(limit: number, onFrame: OnFrame) {
+    this.#limit = limit;
+    this.#onFrame = onFrame;
+  }
+
+  unfinished(): number {
+    return this.#kept;
+  }
+
+  push(chunk: Buffer): boolean {
+    // Looking for one byte is left to the machine's own instructions; CR is rare.
+    const has_returns = chunk.indexOf(carriage_return) !== -1;
+    const { length } = chunk;
+    let from = 0;
+    let line_from = 0;
+    let at = nextEnd(chunk, 0, has_returns);
+    for (; at !== -1; at = nextEnd(chunk, at + 1, has_returns)) {
+      if (at > line_from) this.#see();
+      line_from = at + 1;
+      const is_return = chunk[at] === carriage_return;
+      if (!is_return && this.#is_after_return) {
+        // The second half of one end of a line.
+        this.#is_after_return = false;
+        continue;
+      }
+      this.#is_after_return = is_return;
+      if (!this.#is_line_empty) {
+        this.#is_line_empty = true;
+        continue;
+      }
+      // The other half of this end belongs to it, where it is there already.
+      if (is_return && chunk[at + 1] === line_feed) {
+        at += 1;
+        line_from = at + 1;
+        this.#is_after_return = false;
+      }
+      if (this.#kept + at + 1 - from > this.#limit) return false;
+      this.#end(chunk, from, at + 1);
+      from = at + 1;
+    }
+    if (line_from < length) this.#see();
+    return this.#keep(chunk, from);
+  }
 
   /** The line has bytes. */
-  function see(): void {
-    is_line_empty = false;
-    is_after_return = false;
+  #see(): void {
+    this.#is_line_empty = false;
+    this.#is_after_return = false;
   }
 
-  function end(chunk: Buffer, from: number, to: number): void {
-    if (kept === 0) {
-      onFrame(chunk, from, to);
+  #end(chunk: Buffer, from: number, to: number): void {
+    if (this.#pieces === null) {
+      this.#onFrame(chunk, from, to);
       return;
     }
-    pieces.push(chunk.subarray(from, to));
-    const whole = Buffer.concat(pieces);
-    pieces = [];
-    kept = 0;
-    onFrame(whole, 0, whole.length);
+    this.#pieces.push(chunk.subarray(from, to));
+    const whole = Buffer.concat(this.#pieces);
+    this.#pieces = null;
+    this.#kept = 0;
+    this.#onFrame(whole, 0, whole.length);
   }
 
-  return {
-    push(chunk) {
-      // Looking for one byte is left to the machine's own instructions; CR is rare.
-      const has_returns = chunk.indexOf(carriage_return) !== -1;
-      const next = (at: number) => {
-        // Of the two ends of lines that end a frame, the second one.
-        if (chunk[at] === line_feed) return at;
-        return has_returns ? endOfLine(chunk, at) : chunk.indexOf(line_feed, at);
-      };
-      const { length } = chunk;
-      let from = 0;
-      let line_from = 0;
-      for (let at = next(0); at !== -1; at = next(at + 1)) {
-        if (at > line_from) see();
-        line_from = at + 1;
-        const is_return = chunk[at] === carriage_return;
-        if (!is_return && is_after_return) {
-          // The second half of one end of a line.
-          is_after_return = false;
-          continue;
-        }
-        is_after_return = is_return;
-        if (!is_line_empty) {
-          is_line_empty = true;
-          continue;
-        }
-        // The other half of this end belongs to it, where it is there already.
-        if (is_return && chunk[at + 1] === line_feed) {
-          at += 1;
-          line_from = at + 1;
-          is_after_return = false;
-        }
-        if (kept + at + 1 - from > limit) return false;
-        end(chunk, from, at + 1);
-        from = at + 1;
-      }
-      if (line_from < length) see();
-      if (from === length) return true;
-      kept += length - from;
-      if (kept > limit) return false;
-      pieces.push(from === 0 ? chunk : chunk.subarray(from));
-      return true;
-    },
-    unfinished: () => kept,
-  };
+  /** What of a frame has not ended. */
+  #keep(chunk: Buffer, from: number): boolean {
+    if (from === chunk.length) return true;
+    this.#kept += chunk.length - from;
+    if (this.#kept > this.#limit) return false;
+    const rest = from === 0 ? chunk : chunk.subarray(from);
+    if (this.#pieces === null) this.#pieces = [rest];
+    else this.#pieces.push(rest);
+    return true;
+  }
+}
+
+/** Where a line ends, from `from` on; -1: not in these bytes. */
+function nextEnd(chunk: Buffer, from: number, has_returns: boolean): number {
+  // Of the two ends of lines that end a frame, the second one.
+  if (chunk[from] === line_feed) return from;
+  return has_returns ? endOfLine(chunk, from) : chunk.indexOf(line_feed, from);
 }
 
 /** Where the next line ends, from `from` on; -1: not in these bytes. */

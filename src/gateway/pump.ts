@@ -35,64 +35,89 @@ export function failedBy(refusal: Refusal): Ending {
 }
 
 export function pump(answer: HttpAnswer, sink: Sink, options: PumpOptions): Promise<Ending> {
-  const { stop, deadlines, response, clock } = options;
-  let is_flowing = false;
-  let is_waiting = false;
-  let is_settled = false;
-  if (stop.reason() !== null) {
+  if (options.stop.reason() !== null) {
     answer.destroy();
     return Promise.resolve({ is: 'stopped' });
   }
-  return new Promise((resolve) => {
-    const onSilence = () => settle(failedBy(refusals.engineSilent));
-    const undo = stop.on(() => settle({ is: 'stopped' }));
-    response.on('drain', onDrain);
-    answer.read({
-      data: onData,
-      end(is_whole) {
-        if (!is_settled) settle(sink.ended(is_whole));
-      },
-    });
+  return new Promise((resolve) => new Pump(answer, sink, options, resolve).begin());
+}
 
-    function settle(ending: Ending): void {
-      if (is_settled) return;
-      is_settled = true;
-      deadlines.clear('silence');
-      response.removeListener('drain', onDrain);
-      undo();
-      if (ending.is === 'whole') drain(answer, clock);
-      else answer.destroy();
-      resolve(ending);
-    }
+/** A class, for each open answer has one. */
+class Pump {
+  readonly #answer: HttpAnswer;
+  readonly #sink: Sink;
+  readonly #options: PumpOptions;
+  readonly #resolve: (ending: Ending) => void;
+  readonly #onDrain = () => this.#drained();
+  readonly #onSilence = () => this.#settle(failedBy(refusals.engineSilent));
+  #undo = () => {};
+  #is_flowing = false;
+  #is_waiting = false;
+  #is_settled = false;
 
-    function onData(chunk: Buffer): void {
-      if (is_settled) return;
-      if (is_flowing) deadlines.touch('silence');
-      else flow();
-      const taken = sink.take(chunk);
-      if (taken === 'wait') wait();
-      else if (taken !== 'more') settle(taken);
-    }
+  constructor(
+    answer: HttpAnswer,
+    sink: Sink,
+    options: PumpOptions,
+    resolve: (ending: Ending) => void,
+  ) {
+    this.#answer = answer;
+    this.#sink = sink;
+    this.#options = options;
+    this.#resolve = resolve;
+  }
 
-    function flow(): void {
-      is_flowing = true;
-      is_waiting = false;
-      deadlines.set('silence', limits.gateway_silence_ms, onSilence);
-    }
+  begin(): void {
+    const { stop, response } = this.#options;
+    this.#undo = stop.on(() => this.#settle({ is: 'stopped' }));
+    response.on('drain', this.#onDrain);
+    this.#answer.read(this);
+  }
 
-    function wait(): void {
-      answer.pause();
-      is_flowing = false;
-      is_waiting = true;
-      deadlines.set('silence', limits.gateway_silence_ms, () => stop.now('client_stalled'));
-    }
+  data(chunk: Buffer): void {
+    if (this.#is_settled) return;
+    if (this.#is_flowing) this.#options.deadlines.touch('silence');
+    else this.#flow();
+    const taken = this.#sink.take(chunk);
+    if (taken === 'wait') this.#wait();
+    else if (taken !== 'more') this.#settle(taken);
+  }
 
-    function onDrain(): void {
-      if (is_settled || !is_waiting) return;
-      flow();
-      answer.resume();
-    }
-  });
+  end(is_whole: boolean): void {
+    if (!this.#is_settled) this.#settle(this.#sink.ended(is_whole));
+  }
+
+  #settle(ending: Ending): void {
+    if (this.#is_settled) return;
+    this.#is_settled = true;
+    const { deadlines, response, clock } = this.#options;
+    deadlines.clear('silence');
+    response.removeListener('drain', this.#onDrain);
+    this.#undo();
+    if (ending.is === 'whole') drain(this.#answer, clock);
+    else this.#answer.destroy();
+    this.#resolve(ending);
+  }
+
+  #flow(): void {
+    this.#is_flowing = true;
+    this.#is_waiting = false;
+    this.#options.deadlines.set('silence', limits.gateway_silence_ms, this.#onSilence);
+  }
+
+  #wait(): void {
+    const { deadlines, stop } = this.#options;
+    this.#answer.pause();
+    this.#is_flowing = false;
+    this.#is_waiting = true;
+    deadlines.set('silence', limits.gateway_silence_ms, () => stop.now('client_stalled'));
+  }
+
+  #drained(): void {
+    if (this.#is_settled || !this.#is_waiting) return;
+    this.#flow();
+    this.#answer.resume();
+  }
 }
 
 /** Reads what is left of an answer that is whole already, for a moment. */

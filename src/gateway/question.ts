@@ -12,6 +12,7 @@ import { type Refusal, refusals } from './errors.ts';
 import type { Stop } from './stop.ts';
 
 export type Question = {
+  /** Let go once no engine can be asked it any more. */
   fields: Record<string, unknown>;
   model: string;
   stream: boolean;
@@ -49,7 +50,10 @@ function readBody(
     const settle = (result: Read<Buffer>) => {
       deadlines.clear('silence');
       undo();
+      // An answer may go on for long, and must not hold what these hold.
       request.removeListener('data', onData);
+      request.removeListener('end', onEnd);
+      request.removeListener('error', onBreak);
       // The rest is read and dropped, so that the client gets to read the answer.
       request.resume();
       resolve(result);
@@ -60,13 +64,20 @@ function readBody(
       chunks.push(chunk);
       deadlines.touch('silence');
     };
+    const onEnd = () => settle({ ok: true, value: joined(chunks) });
+    const onBreak = () => settle(invalid('the body broke off'));
     const onSilence = () => settle({ ok: false, refusal: refusals.slowBody });
     deadlines.set('silence', limits.gateway_body_silence_ms, onSilence);
-    const undo = stop.on(() => settle(invalid('the body broke off')));
+    const undo = stop.on(onBreak);
     request.on('data', onData);
-    request.once('end', () => settle({ ok: true, value: Buffer.concat(chunks) }));
-    request.once('error', () => settle(invalid('the body broke off')));
+    request.once('end', onEnd);
+    request.once('error', onBreak);
   });
+}
+
+function joined(chunks: readonly Buffer[]): Buffer {
+  const [first] = chunks;
+  return first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks);
 }
 
 function parseQuestion(body: Buffer): Read<Question> {

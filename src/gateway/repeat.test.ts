@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createRepeat } from './repeat.ts';
+import { chunkWith, createRepeat } from './repeat.ts';
 import type { Fields } from './whole/fields.ts';
 import { createWhole } from './whole/whole.ts';
 import { createWholeSink } from './whole-sink.ts';
@@ -30,7 +30,9 @@ test('a frame like the last one but for its text is recognised by its bytes', ()
   const repeat = createRepeat();
   repeat.learn(spaced, 6, spaced.length, { choices: [{ delta: { content: 'a' } }] });
   assert.equal(repeat.textAt(spaced, 6, spaced.length), spaced.indexOf('a"}}'));
-  assert.deepEqual(repeat.chunkWith('b'), { choices: [{ delta: { content: 'b' } }] });
+  assert.deepEqual(chunkWith({ choices: [{ delta: { content: 'a' } }] }, 'b'), {
+    choices: [{ delta: { content: 'b' } }],
+  });
 });
 
 test('one that differs in anything else, has an escape or no text, is not', () => {

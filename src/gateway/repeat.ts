@@ -8,17 +8,16 @@
 import { type Fields, isFields } from './whole/fields.ts';
 
 export type Repeat = {
-  /** A frame with content that was read, and what it says. */
-  learn(bytes: Buffer, from: number, to: number, chunk: Fields): void;
+  /** A frame with content that was read, and what it says. False: nothing is recognised by it. */
+  learn(bytes: Buffer, from: number, to: number, chunk: Fields): boolean;
   /** Where the text of a frame begins that is like the one that was learnt last; null: it isn't. */
   textAt(bytes: Buffer, from: number, to: number): number | null;
   /** Of a recognised frame: where its text ends. */
   textEnd(to: number): number;
-  /** What a frame like it says that adds this text. */
-  chunkWith(text: string): Fields;
 };
 
-type Learnt = { before: Buffer; after: Buffer; chunk: Fields; choice: Fields; delta: Fields };
+/** A frame, and where in it the text stands. */
+type Learnt = { frame: Buffer; text_from: number; text_to: number };
 
 const key = Buffer.from('"content":');
 const quote = 0x22;
@@ -26,31 +25,40 @@ const backslash = 0x5c;
 const space = 0x20;
 
 export function createRepeat(): Repeat {
-  let learnt: Learnt | null = null;
-  return {
-    learn(bytes, from, to, chunk) {
-      learnt = learn(bytes.subarray(from, to), chunk);
-    },
-    textAt(bytes, from, to) {
-      if (learnt === null) return null;
-      const { before, after } = learnt;
-      const start = from + before.length;
-      const end = to - after.length;
-      if (end <= start) return null;
-      if (!isAt(bytes, from, before) || !isAt(bytes, end, after)) return null;
-      return isPlain(bytes, start, end) ? start : null;
-    },
-    textEnd: (to) => to - (learnt?.after.length ?? 0),
-    chunkWith(text) {
-      const { chunk = {}, choice = {}, delta = {} } = learnt ?? {};
-      return { ...chunk, choices: [{ ...choice, delta: { ...delta, content: text } }] };
-    },
-  };
+  return new LastOne();
 }
 
+/** A class, for each open answer has one. */
+class LastOne implements Repeat {
+  #learnt: Learnt | null = null;
+
+  learn(bytes: Buffer, from: number, to: number, chunk: Fields): boolean {
+    this.#learnt = learn(bytes.subarray(from, to), chunk);
+    return this.#learnt !== null;
+  }
+
+  textAt(bytes: Buffer, from: number, to: number): number | null {
+    if (this.#learnt === null) return null;
+    const { frame, text_from, text_to } = this.#learnt;
+    const start = from + text_from;
+    const end = to - frame.length + text_to;
+    if (end <= start) return null;
+    if (!isLike(bytes, from, frame, 0, text_from)) return null;
+    if (!isLike(bytes, end, frame, text_to, frame.length)) return null;
+    return isPlain(bytes, start, end) ? start : null;
+  }
+
+  textEnd(to: number): number {
+    const { frame, text_to } = this.#learnt ?? nothing;
+    return to - frame.length + text_to;
+  }
+}
+
+const nothing: Learnt = { frame: Buffer.alloc(0), text_from: 0, text_to: 0 };
+
 /** Null: another like it would say more than its text. */
-function learn(frame: Buffer, chunk: Fields): Learnt | null {
-  const [choice, ...others] = Array.isArray(chunk.choices) ? chunk.choices : [];
+function learn(frame: Buffer, { choices }: Fields): Learnt | null {
+  const [choice, ...others] = Array.isArray(choices) ? choices : [];
   if (others.length > 0 || !isFields(choice) || !isFields(choice.delta)) return null;
   const { delta, ...rest } = choice;
   const says = { ...delta, content: null };
@@ -58,13 +66,19 @@ function learn(frame: Buffer, chunk: Fields): Learnt | null {
   if (grows || typeof delta.content !== 'string') return null;
   const at = frame.indexOf(key);
   if (at < 0 || frame.indexOf(key, at + 1) >= 0) return null;
-  const start = at + key.length + (frame[at + key.length] === space ? 2 : 1);
-  const end = frame.indexOf(quote, start);
-  if (frame[start - 1] !== quote || end < 0 || !isPlain(frame, start, end)) return null;
-  if (frame.toString('utf8', start, end) !== delta.content) return null;
-  const [before, after] = [frame.subarray(0, start), frame.subarray(end)].map(copyOf);
-  if (before === undefined || after === undefined) return null;
-  return { before, after, chunk, choice, delta };
+  const text_from = at + key.length + (frame[at + key.length] === space ? 2 : 1);
+  const text_to = frame.indexOf(quote, text_from);
+  if (frame[text_from - 1] !== quote || text_to < 0) return null;
+  if (!isPlain(frame, text_from, text_to)) return null;
+  if (frame.toString('utf8', text_from, text_to) !== delta.content) return null;
+  return { frame: copyOf(frame), text_from, text_to };
+}
+
+/** What a frame says that is like one that said this, but for its text. */
+export function chunkWith(chunk: Fields, text: string): Fields {
+  const [choice] = Array.isArray(chunk.choices) ? chunk.choices : [];
+  if (!isFields(choice) || !isFields(choice.delta)) return chunk;
+  return { ...chunk, choices: [{ ...choice, delta: { ...choice.delta, content: text } }] };
 }
 
 /** Said twice it may not be what it is said once. */
@@ -73,9 +87,10 @@ function isGrowing(value: unknown): boolean {
 }
 
 /** Of so few bytes a look at each costs less than a call that compares them. */
-function isAt(bytes: Buffer, from: number, wanted: Buffer): boolean {
-  for (let at = 0; at < wanted.length; at += 1) {
-    if (bytes[from + at] !== wanted[at]) return false;
+function isLike(bytes: Buffer, at: number, frame: Buffer, from: number, to: number): boolean {
+  const ahead = at - from;
+  for (let index = from; index < to; index += 1) {
+    if (bytes[ahead + index] !== frame[index]) return false;
   }
   return true;
 }
@@ -89,7 +104,9 @@ function isPlain(bytes: Buffer, from: number, to: number): boolean {
   return true;
 }
 
-/** Of its own: the chunk that it came in need not be kept. */
+/** Of its own: neither the chunk that it came in nor a pool need be kept for it. */
 function copyOf(bytes: Buffer): Buffer {
-  return Buffer.from(bytes);
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
 }

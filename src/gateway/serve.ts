@@ -89,7 +89,7 @@ async function ask(deps: ServeDeps, asking: Asking): Promise<void> {
   const unwatched = deps.look.at({ key_digest, model: question.model, stop, see });
   // While a turn is waited for, replicas come and go.
   const endpointNow = () => endpoint;
-  await work(deps, asking, question, endpointNow, () => {
+  await work(deps, asking, { question, prompt_tokens }, endpointNow, () => {
     unwatched();
     unused?.();
     lease.settle(report.use);
@@ -100,7 +100,7 @@ async function ask(deps: ServeDeps, asking: Asking): Promise<void> {
 async function work(
   deps: ServeDeps,
   { exchange, key, api }: Asking,
-  question: Question,
+  { question, prompt_tokens }: { question: Question; prompt_tokens: number },
   endpointNow: () => Endpoint,
   release: () => void,
 ): Promise<void> {
@@ -119,8 +119,8 @@ async function work(
       leave = turn.leave;
       const findAgain = () => deps.findEndpoint(key, question.model, stop);
       const endpoint = endpointNow();
-      const answering = { exchange, key, question, api, endpoint, delivery, findAgain };
-      ending = await getAnswer(deps, answering);
+      const asked = { exchange, key, question, prompt_tokens, api, endpoint };
+      ending = await getAnswer(deps, { ...asked, delivery, findAgain });
     } else ending = failedBy(turn.refusal);
   } finally {
     leave?.();

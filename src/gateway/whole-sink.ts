@@ -10,58 +10,79 @@ import { readFrame } from './frame.ts';
 import { createFrames } from './frames.ts';
 import { readEvent } from './meaning.ts';
 import { type Ending, failedBy, type Sink } from './pump.ts';
-import { createRepeat } from './repeat.ts';
+import { chunkWith, createRepeat } from './repeat.ts';
 import type { Listener } from './stream-sink.ts';
+import type { Fields } from './whole/fields.ts';
 import type { StreamedApi, Whole } from './whole/whole.ts';
 
 export function createWholeSink(api: StreamedApi, whole: Whole, listener: Listener): Sink {
-  const frames = createFrames(limits.gateway_frame_bytes, onFrame);
-  const repeat = createRepeat();
-  /** Of frames that were recognised, and not yet taken into the answer. */
-  let text = '';
-  let pieces = 0;
-  let bytes_taken = 0;
-  let ending: Ending | null = null;
+  return new WholeSink(api, whole, listener);
+}
 
-  function onFrame(bytes: Buffer, from: number, to: number): void {
-    if (ending !== null) return;
-    const text_at = repeat.textAt(bytes, from, to);
+/** A class, for each open answer has one. */
+class WholeSink implements Sink {
+  readonly #api: StreamedApi;
+  readonly #whole: Whole;
+  readonly #listener: Listener;
+  readonly #frames = createFrames(limits.gateway_frame_bytes, (bytes, from, to) =>
+    this.#onFrame(bytes, from, to),
+  );
+  readonly #repeat = createRepeat();
+  /** What the frame says that others are recognised by, and their text, not yet taken. */
+  #said: Fields = {};
+  #text = '';
+  #pieces = 0;
+  #bytes_taken = 0;
+  #ending: Ending | null = null;
+
+  constructor(api: StreamedApi, whole: Whole, listener: Listener) {
+    this.#api = api;
+    this.#whole = whole;
+    this.#listener = listener;
+  }
+
+  take(chunk: Buffer): 'more' | Ending {
+    this.#bytes_taken += chunk.length;
+    const fits = this.#bytes_taken <= limits.gateway_whole_bytes && this.#frames.push(chunk);
+    if (this.#pieces > 0) this.#listener.pieces(this.#pieces);
+    this.#pieces = 0;
+    return fits ? (this.#ending ?? 'more') : failedBy(refusals.engineTooMuch);
+  }
+
+  ended(): Ending {
+    return this.#ending ?? failedBy(refusals.engineCut);
+  }
+
+  #onFrame(bytes: Buffer, from: number, to: number): void {
+    if (this.#ending !== null) return;
+    const text_at = this.#repeat.textAt(bytes, from, to);
     if (text_at !== null) {
-      text += bytes.toString('utf8', text_at, repeat.textEnd(to));
-      pieces += 1;
+      this.#text += bytes.toString('utf8', text_at, this.#repeat.textEnd(to));
+      this.#pieces += 1;
       return;
     }
-    takeText();
-    const { meaning, chunk } = readEvent(api, readFrame(bytes, from, to));
-    if (meaning.is === 'failed') ending = failedBy(meaning.refusal);
-    if (meaning.is === 'done') ending = end();
+    this.#takeText();
+    const { meaning, chunk } = readEvent(this.#api, readFrame(bytes, from, to));
+    if (meaning.is === 'failed') this.#ending = failedBy(meaning.refusal);
+    if (meaning.is === 'done') this.#ending = this.#end();
     if (chunk === null) return;
-    whole.see(chunk);
-    listener.said(chunk, meaning.is === 'content' || meaning.is === 'finish');
-    if (meaning.is === 'content' && api === 'chat') repeat.learn(bytes, from, to, chunk);
-    if (meaning.is === 'finish' && api === 'responses') ending = end();
+    this.#whole.see(chunk);
+    this.#listener.said(chunk, meaning.is === 'content' || meaning.is === 'finish');
+    if (meaning.is === 'content' && this.#api === 'chat') {
+      if (this.#repeat.learn(bytes, from, to, chunk)) this.#said = chunk;
+    }
+    if (meaning.is === 'finish' && this.#api === 'responses') this.#ending = this.#end();
   }
 
-  function takeText(): void {
-    if (text !== '') whole.see(repeat.chunkWith(text));
-    text = '';
+  #takeText(): void {
+    if (this.#text !== '') this.#whole.see(chunkWith(this.#said, this.#text));
+    this.#text = '';
   }
 
-  function end(): Ending {
-    if (!whole.isWhole()) return failedBy(refusals.engineUnfinished);
-    return { is: 'whole', last: JSON.stringify(whole.result(listener.usage())) };
+  #end(): Ending {
+    if (!this.#whole.isWhole()) return failedBy(refusals.engineUnfinished);
+    return { is: 'whole', last: JSON.stringify(this.#whole.result(this.#listener.usage())) };
   }
-
-  return {
-    take(chunk) {
-      bytes_taken += chunk.length;
-      const fits = bytes_taken <= limits.gateway_whole_bytes && frames.push(chunk);
-      if (pieces > 0) listener.pieces(pieces);
-      pieces = 0;
-      return fits ? (ending ?? 'more') : failedBy(refusals.engineTooMuch);
-    },
-    ended: () => ending ?? failedBy(refusals.engineCut),
-  };
 }
 
 /** Takes an answer that is one JSON document, and passes it on as it is. */

@@ -110,7 +110,10 @@ class Connection implements HttpConnection {
     one.is_over = parsed.is === 'over';
     if (parsed.head !== null) {
       one.head = parsed.head;
-      one.asking.answered(one);
+      const { asking } = one;
+      // An answer may go on for long, and whoever asked holds the question.
+      one.asking = null;
+      asking?.answered(one);
     }
     if (parsed.body !== null && one.reader !== null) one.reader.data(parsed.body);
     // In the turn in which an answer is told nobody reads it yet; later, nothing more may come.
@@ -145,7 +148,7 @@ class Connection implements HttpConnection {
 
   #breakOff(one: Answer): void {
     this.destroy();
-    if (one.head === null) one.asking.failed(one.heard);
+    if (one.asking !== null) one.asking.failed(one.heard);
     else one.reader?.end(false);
   }
 
@@ -167,7 +170,8 @@ class Connection implements HttpConnection {
 class Answer implements HttpAnswer {
   readonly #connection: Connection;
   readonly parser: AnswerParser;
-  readonly asking: Asking;
+  /** Null: they have their answer. */
+  asking: Asking | null;
   heard = false;
   head: AnswerHead | null = null;
   reader: BodyReader | null = null;

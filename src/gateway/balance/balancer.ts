@@ -180,29 +180,44 @@ function beginOuting(load: Load, clock: Clocks): Outing {
   if (is_probe) breaker.probes += 1;
   begun(progress, now);
   counted(pace, now);
-  let is_open = true;
-  return {
-    progress() {
-      if (!is_open) return;
-      moved(progress, clock.monotonic());
-      // A probe that gives a token has shown what it was to show.
-      if (is_probe) worked(breaker);
-    },
-    ended(how, code = how) {
-      if (!is_open) return;
-      is_open = false;
-      const at = clock.monotonic();
-      if (is_probe) breaker.probes -= 1;
-      if (how === 'answered') {
-        moved(progress, at);
-        worked(breaker);
-      } else if (how === 'failed' || how === 'unreachable') {
-        failed(breaker, at, how === 'unreachable');
-        load.last_failure = { at: clock.now(), code };
-      }
-      ended(progress, at);
-    },
-  };
+  return new Begun(load, clock, is_probe);
+}
+
+/** A class, for each open answer has one. */
+class Begun implements Outing {
+  readonly #load: Load;
+  readonly #clock: Clocks;
+  readonly #is_probe: boolean;
+  #is_open = true;
+
+  constructor(load: Load, clock: Clocks, is_probe: boolean) {
+    this.#load = load;
+    this.#clock = clock;
+    this.#is_probe = is_probe;
+  }
+
+  progress(): void {
+    if (!this.#is_open) return;
+    moved(this.#load.progress, this.#clock.monotonic());
+    // A probe that gives a token has shown what it was to show.
+    if (this.#is_probe) worked(this.#load.breaker);
+  }
+
+  ended(how: OutingEnd, code: string = how): void {
+    if (!this.#is_open) return;
+    this.#is_open = false;
+    const { breaker, progress } = this.#load;
+    const at = this.#clock.monotonic();
+    if (this.#is_probe) breaker.probes -= 1;
+    if (how === 'answered') {
+      moved(progress, at);
+      worked(breaker);
+    } else if (how === 'failed' || how === 'unreachable') {
+      failed(breaker, at, how === 'unreachable');
+      this.#load.last_failure = { at: this.#clock.now(), code };
+    }
+    ended(progress, at);
+  }
 }
 
 /** Kept for runs that were asked of late; those at rest are forgotten first. */

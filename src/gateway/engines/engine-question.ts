@@ -8,7 +8,7 @@
 import type { Refusal } from '../errors.ts';
 import { api_paths, type GatewayApi } from '../request-record.ts';
 import { askForUse, wantedUse } from '../use/ask-for-use.ts';
-import { choicesOf, estimatePrompt } from '../use/estimate.ts';
+import { choicesOf } from '../use/estimate.ts';
 import { createUseMeter, type UseMeter } from '../use/meter.ts';
 import { createUseTotal } from '../use/total.ts';
 import type { Fields } from '../whole/fields.ts';
@@ -39,10 +39,10 @@ export type EngineAsk = {
   body: string;
   /** Whether it is asked for a stream; otherwise its answer comes in one piece. */
   is_stream: boolean;
-  /** Counts one attempt. */
-  createMeter(): UseMeter;
-  /** Completes the events of one attempt; null: they are whole. */
-  createFill(): FillEvent | null;
+  /** Counts this attempt. */
+  meter: UseMeter;
+  /** Completes the events of this attempt; null: they are whole. */
+  fill: FillEvent | null;
 };
 
 export type ToAsk = {
@@ -50,6 +50,8 @@ export type ToAsk = {
   fields: Fields;
   /** The endpoint's name. */
   name: string;
+  /** Estimated. */
+  prompt_tokens: number;
   /** Several tenants prompt the engine; the salt is of the one that asks. */
   apart: { salt: string } | null;
 };
@@ -70,16 +72,11 @@ export function askOf(engine: EngineAdapter, to_ask: ToAsk): AskRead {
       : { fields: inOnePiece(fields), was_injected: false };
   const body = bodyOf({ ...allowed(asked, to_ask), ...ownFields(engine, to_ask) });
   if (body === null) return { ok: false, refusal: nestedTooDeep };
-  const createMeter = () =>
-    createUseMeter({
-      total: createUseTotal(engine.use_of, choicesOf(fields)),
-      estimate: () => estimatePrompt(fields),
-      wanted: wantedUse(fields),
-      was_injected,
-    });
-  const createFill = () =>
-    api === 'responses' && engine.lacks_places ? createResponseFill() : null;
-  return { ok: true, value: { path: api_paths[api], body, is_stream, createMeter, createFill } };
+  const { prompt_tokens } = to_ask;
+  const total = createUseTotal(engine.use_of, choicesOf(fields));
+  const meter = createUseMeter({ total, prompt_tokens, wanted: wantedUse(fields), was_injected });
+  const fill = api === 'responses' && engine.lacks_places ? createResponseFill() : null;
+  return { ok: true, value: { path: api_paths[api], body, is_stream, meter, fill } };
 }
 
 /** Whoever asks for a stream gets what the engine makes of that. */

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Refusal } from '../errors.ts';
 import type { GatewayApi } from '../request-record.ts';
+import { estimatePrompt } from '../use/estimate.ts';
 import type { Fields } from '../whole/fields.ts';
 import { askOf, type EngineAsk } from './engine-question.ts';
 import { engineNamed } from './engines.ts';
@@ -19,7 +20,8 @@ function asked(
   api: GatewayApi = 'chat',
   kept_apart: { salt: string } | null = null,
 ): EngineAsk {
-  const question = { api, fields, name: 'smol', apart: kept_apart };
+  const prompt_tokens = estimatePrompt(fields);
+  const question = { api, fields, name: 'smol', prompt_tokens, apart: kept_apart };
   const read = askOf(engineNamed(name), question);
   assert.ok(read.ok, JSON.stringify(read));
   return read.value;
@@ -27,7 +29,9 @@ function asked(
 const bodyOf = (ask: EngineAsk): Fields => JSON.parse(ask.body);
 
 function refused(name: string, fields: Fields, api: GatewayApi): Refusal {
-  const read = askOf(engineNamed(name), { api, fields, name: 'smol', apart: null });
+  const read = askOf(engineNamed(name), {
+    ...{ api, fields, name: 'smol', prompt_tokens: 0, apart: null },
+  });
   assert.ok(!read.ok);
   return read.refusal;
 }
@@ -157,9 +161,7 @@ test('the meter of an attempt knows what was asked for beyond its client', () =>
   const end = { choices: [], usage: { prompt_tokens: 1, completion_tokens: 2 } };
   const beside = { choices: [{ index: 0, finish_reason: 'stop' }], usage: end.usage };
   const told = (name: string, chunk: Fields, fields: Fields = {}) =>
-    asked(name, { stream: true, ...fields })
-      .createMeter()
-      .see(chunk);
+    asked(name, { stream: true, ...fields }).meter.see(chunk);
   const wants = { stream_options: { include_usage: true } };
   assert.equal(told('vllm', end), null);
   assert.equal(told('vllm', end, wants), end);
@@ -168,7 +170,7 @@ test('the meter of an attempt knows what was asked for beyond its client', () =>
   assert.equal(told('llama-server', beside), beside);
   assert.equal(told('llama-server', beside, wants), beside);
   assert.equal(told('mlx', end), null);
-  const attempt = asked('vllm', { stream: true, prompt: 'x'.repeat(40) }).createMeter();
+  const attempt = asked('vllm', { stream: true, prompt: 'x'.repeat(40) }).meter;
   assert.equal(attempt.use(false).prompt_tokens, 10);
 });
 

@@ -29,21 +29,57 @@ export type UseMeter = {
 
 export type MeterOptions = {
   total: UseTotal;
-  /** Of the question, for an answer whose engine told nothing. */
-  estimate(): number;
+  /** Estimated, for an answer whose engine told nothing. */
+  prompt_tokens: number;
   wanted: WantedUse;
   /** The engine was asked to tell because we want to know; left out, all goes through. */
   was_injected: boolean;
 };
 
 export function createUseMeter(options: MeterOptions): UseMeter {
-  const { total, wanted, was_injected } = options;
-  let seen = 0;
+  return new Meter(options);
+}
 
-  function toldOf(chunk: Fields): Fields | null {
+/** A class, for each open answer has one. */
+class Meter implements UseMeter {
+  readonly #options: MeterOptions;
+  #seen = 0;
+
+  constructor(options: MeterOptions) {
+    this.#options = options;
+  }
+
+  pieces(count: number): void {
+    this.#seen += count;
+  }
+
+  see(chunk: Fields): Fields | null {
+    this.#options.total.add(chunk);
+    return this.#toldOf(chunk);
+  }
+
+  usage(): Fields | null {
+    return this.#options.total.total();
+  }
+
+  use(has_ended: boolean): TokenUse {
+    const { total, prompt_tokens } = this.#options;
+    const usage = total.total();
+    const told = usage === null ? null : readUsage(usage);
+    if (told !== null && (has_ended || total.isFinal())) return { ...told, is_estimated: false };
+    return {
+      prompt_tokens: told?.prompt_tokens ?? prompt_tokens,
+      completion_tokens: Math.max(told?.completion_tokens ?? 0, this.#seen),
+      cached_tokens: told?.cached_tokens ?? 0,
+      is_estimated: true,
+    };
+  }
+
+  #toldOf(chunk: Fields): Fields | null {
+    const { wanted, was_injected } = this.#options;
     if (!('usage' in chunk)) return chunk;
     const is_end = Array.isArray(chunk.choices) && chunk.choices.length === 0;
-    if (is_end && wanted.at_end) return endOf(chunk);
+    if (is_end && wanted.at_end) return this.#endOf(chunk);
     if (!was_injected) return chunk;
     if (is_end) return null;
     if (wanted.continuous) return chunk;
@@ -52,31 +88,10 @@ export function createUseMeter(options: MeterOptions): UseMeter {
   }
 
   /** One for the answer, also of an engine that tells of each choice by itself. */
-  function endOf(chunk: Fields): Fields | null {
+  #endOf(chunk: Fields): Fields | null {
+    const { total } = this.#options;
     if (total.left() > 0) return null;
     const usage = total.total();
     return usage === null || usage === chunk.usage ? chunk : { ...chunk, usage };
   }
-
-  return {
-    pieces(count) {
-      seen += count;
-    },
-    see(chunk) {
-      total.add(chunk);
-      return toldOf(chunk);
-    },
-    usage: () => total.total(),
-    use(has_ended) {
-      const usage = total.total();
-      const told = usage === null ? null : readUsage(usage);
-      if (told !== null && (has_ended || total.isFinal())) return { ...told, is_estimated: false };
-      return {
-        prompt_tokens: told?.prompt_tokens ?? options.estimate(),
-        completion_tokens: Math.max(told?.completion_tokens ?? 0, seen),
-        cached_tokens: told?.cached_tokens ?? 0,
-        is_estimated: true,
-      };
-    },
-  };
 }

@@ -23,27 +23,47 @@ export type UseTotal = {
 
 /** `choices`: how many answer one prompt (`n`). */
 export function createUseTotal(of: UseOf, choices: number): UseTotal {
+  return new Total(of, choices);
+}
+
+/** A class, for each open answer has one. */
+class Total implements UseTotal {
+  readonly #of: UseOf;
+  readonly #choices: number;
   /** Told beside no choice: of the answer, or of a choice that is not named. */
-  let ends: Fields[] = [];
+  #ends: Fields[] = [];
   /** Told beside a choice: of what came of it so far. */
-  const so_far = new Map<unknown, Fields>();
-  return {
-    add(chunk) {
-      const usage = usageOf(chunk);
-      if (usage === null) return;
-      const [choice] = Array.isArray(chunk.choices) ? chunk.choices : [];
-      if (isFields(choice)) so_far.set(choice.index, usage);
-      else ends = of === 'answer' ? [usage] : [...ends, usage];
-    },
-    total() {
-      const told = ends.length > 0 ? ends : [...so_far.values()];
-      const [first, ...others] = told;
-      if (first === undefined || others.length === 0) return first ?? null;
-      return summed(told, Math.max(1, choices));
-    },
-    isFinal: () => of === 'answer' && ends.length > 0,
-    left: () => (of === 'answer' ? 1 : choices) - ends.length,
-  };
+  #so_far: Map<unknown, Fields> | null = null;
+
+  constructor(of: UseOf, choices: number) {
+    this.#of = of;
+    this.#choices = choices;
+  }
+
+  add(chunk: Fields): void {
+    const usage = usageOf(chunk);
+    if (usage === null) return;
+    const [choice] = Array.isArray(chunk.choices) ? chunk.choices : [];
+    if (isFields(choice)) {
+      this.#so_far ??= new Map();
+      this.#so_far.set(choice.index, usage);
+    } else this.#ends = this.#of === 'answer' ? [usage] : [...this.#ends, usage];
+  }
+
+  total(): Fields | null {
+    const told = this.#ends.length > 0 ? this.#ends : [...(this.#so_far?.values() ?? [])];
+    const [first, ...others] = told;
+    if (first === undefined || others.length === 0) return first ?? null;
+    return summed(told, Math.max(1, this.#choices));
+  }
+
+  isFinal(): boolean {
+    return this.#of === 'answer' && this.#ends.length > 0;
+  }
+
+  left(): number {
+    return (this.#of === 'answer' ? 1 : this.#choices) - this.#ends.length;
+  }
 }
 
 function summed(told: readonly Fields[], choices: number): Fields {

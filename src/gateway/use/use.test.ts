@@ -171,7 +171,7 @@ test('what a client wants counts for streams alone', () => {
 const meter = (changes: Partial<MeterOptions> = {}) =>
   createUseMeter({
     total: createUseTotal('answer', 1),
-    estimate: () => 11,
+    prompt_tokens: 11,
     wanted: { at_end: false, continuous: false },
     was_injected: true,
     ...changes,
