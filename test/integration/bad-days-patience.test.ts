@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { createDoubts } from '../../src/agent/doubts.ts';
 import { createEndpointWork, type EndpointDeps } from '../../src/agent/endpoint-run.ts';
+import { callEngine, type EngineReply } from '../../src/agent/engine-client.ts';
 import { createInstanceWork } from '../../src/agent/instance-run.ts';
 import { openJournal } from '../../src/agent/journal.ts';
 import { observedOf } from '../../src/agent/local-run.ts';
@@ -68,7 +69,14 @@ function standIn(script: string): Runtime {
   };
 }
 
-type Trial = { runs: Runs; data_dir: string; phase(): string; workload_id: string };
+type Trial = {
+  runs: Runs;
+  data_dir: string;
+  phase(): string;
+  workload_id: string;
+  /** Asks the engine itself. */
+  ask(path: string, body: object): Promise<EngineReply>;
+};
 
 async function withRun(
   runtime: Runtime,
@@ -121,6 +129,11 @@ async function withRun(
       data_dir: join(harness.folder, '..'),
       workload_id: run.workload_id,
       phase: () => local()?.phase ?? 'unknown',
+      ask: (path, body) => {
+        const call = { method: 'POST' as const, path, body, timeout_ms: 60_000 };
+        const dial = () => driver.dial(run, 'api');
+        return callEngine(systemClock, dial, call, new AbortController().signal);
+      },
     });
   } finally {
     await runs.leave();
@@ -169,6 +182,37 @@ test(
       const { reported, move } = await endOf(trial, true);
       assert.equal(reported.reason, 'engine_hangs');
       assert.deepEqual([move?.event, move?.code], ['replace', 'engine_hangs']);
+    }),
+);
+
+test(
+  'a real engine that has more to do than it can for many seconds is not ended for it',
+  needs('llama', 'bwrap', 'cgroup'),
+  () =>
+    withRun(llama, 2 * half_gib, async (trial) => {
+      await until(
+        () => trial.phase() === 'ready',
+        30_000,
+        () => `it is ${trial.phase()}`,
+      );
+      // One slot, and five who want it: a question of the agent's own would wait for long.
+      const body = { prompt: 'Who runs you?', max_tokens: 200, ignore_eos: true };
+      const ends_at = performance.now() + 5000;
+      const client = async () => {
+        let answers = 0;
+        while (performance.now() < ends_at) {
+          const reply = await trial.ask('/v1/completions', body);
+          assert.ok(reply.ok && reply.status === 200, JSON.stringify(reply));
+          answers += 1;
+        }
+        return answers;
+      };
+      const answers = await Promise.all([client(), client(), client(), client(), client()]);
+      assert.ok(
+        answers.every((count) => count > 0),
+        String(answers),
+      );
+      assert.equal(trial.phase(), 'ready');
     }),
 );
 
