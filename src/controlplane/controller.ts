@@ -212,6 +212,7 @@ async function pass(context: Context): Promise<PassFacts> {
   memory.woken = false;
   const slices = createSlices(clock, slice_ms);
   const before = await fingerprint(context);
+  if (slices.isOver()) await slices.rest();
   const ones = await memory.units.read(clock.now());
   const waiting = [...(await memory.waitlist.read(clock.now(), slices)), ...ones];
   memory.waiting = waiting.length;
