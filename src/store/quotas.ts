@@ -37,7 +37,7 @@ export async function refuseClaim(
   // Always in this order, so that two launches never wait for each other.
   const rows = await sql.all<QuotaRow>(
     `select * from quotas where tenant_id = $1 and user_id in ('', $2) and gpu_class in ('', $3)
-     order by user_id, gpu_class ${sql.forUpdate}`,
+     order by user_id, gpu_class limit 4 ${sql.forUpdate}`,
     [asked.tenant_id, asked.creator_id, asked.gpu_class],
   );
   return firstExceeded(sql, rows, asked, except);
@@ -47,7 +47,7 @@ export async function refuseClaim(
 export async function foreseeRefusal(sql: Sql, asked: ClaimArgs): Promise<Details | null> {
   const rows = await sql.all<QuotaRow>(
     `select * from quotas where tenant_id = $1 and user_id in ('', $2) and gpu_class in ('', $3)
-     order by user_id, gpu_class`,
+     order by user_id, gpu_class limit 4`,
     [asked.tenant_id, asked.creator_id, asked.gpu_class],
   );
   return firstExceeded(sql, rows, asked, '');

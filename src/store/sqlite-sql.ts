@@ -6,6 +6,7 @@
  * transaction; a session refuses work once it has ended; no statement touches the transaction
  * itself; integers are bound as integers (SQLite would else divide them as reals).
  */
+import { createRowMakers, type ToRow } from './row-maker.ts';
 import { type Row, type Sql, type SqlValue, StoreError } from './sql.ts';
 import {
   checkParams,
@@ -64,14 +65,17 @@ export type Prepared = {
   param_count: number;
   /** How many rows it may give, as its text says; null where that says nothing. */
   limit: RowLimit | null;
-  /** Of the columns; empty until it gave a row. */
-  names: readonly string[];
+  /** How many columns it gave last; 0 until it gave a row. */
+  width: number;
+  toRow: ToRow;
+  makerOf: (names: readonly string[]) => ToRow;
 };
 
 /** The prepared statements of one connection, so that each text is compiled once. */
 export function cacheStatements(connection: Connection): Statements {
   const cached = new Map<string, Prepared>();
   const control = new Map<string, Statement>();
+  const makerOf = createRowMakers();
   const run = (text: string) => {
     const statement = control.get(text) ?? connection.prepare(text);
     control.set(text, statement);
@@ -88,7 +92,7 @@ export function cacheStatements(connection: Connection): Statements {
       const limit = rowLimit(text);
       const statement = connection.prepare(rewritten);
       statement.setReturnArrays(true);
-      const prepared = { statement, param_count, limit, names: [] };
+      const prepared = { statement, param_count, limit, width: 0, toRow: notYet, makerOf };
       const oldest = cached.size >= statement_limit ? cached.keys().next().value : undefined;
       if (oldest !== undefined) cached.delete(oldest);
       cached.set(text, prepared);
@@ -97,6 +101,8 @@ export function cacheStatements(connection: Connection): Statements {
     forget: (text) => void cached.delete(text),
   };
 }
+
+const notYet: ToRow = () => ({});
 
 export function openSession(statements: Statements): Session {
   let ended = false;
@@ -154,21 +160,14 @@ function readRows<T extends Row>(prepared: Prepared, params: readonly SqlValue[]
   return rows;
 }
 
-/**
- * A plain object of a row's values. The engine's own objects have no prototype, and to make and to
- * copy one takes up to eight times as long.
- */
+/** A plain object of a row's values: the engine's own have no prototype, and are slow. */
 function rowOf<T extends Row>(prepared: Prepared, values: unknown): T {
   const { length } = values as unknown[];
-  if (prepared.names.length !== length) {
-    prepared.names = prepared.statement.columns().map(({ name }) => name);
+  if (prepared.width !== length) {
+    prepared.toRow = prepared.makerOf(prepared.statement.columns().map(({ name }) => name));
+    prepared.width = length;
   }
-  const { names } = prepared;
-  const row: Row = {};
-  for (let at = 0; at < length; at += 1) {
-    row[names[at] as string] = (values as Row[string][])[at] ?? null;
-  }
-  return row as T;
+  return prepared.toRow(values as unknown[]) as T;
 }
 
 function bind(prepared: Prepared, params: readonly SqlValue[]): Bound[] {

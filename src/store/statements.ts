@@ -35,7 +35,7 @@ export function checkParams(params: readonly SqlValue[], count: number): readonl
   if (params.length !== count) {
     throw new Error(`a statement of ${count} parameters got ${params.length}`);
   }
-  for (const [index, value] of params.entries()) checkValue(value, index);
+  for (let index = 0; index < count; index += 1) checkValue(params[index] as SqlValue, index);
   return params;
 }
 
