@@ -6,9 +6,13 @@ import { spawnChild } from '../src/lib/exec.ts';
 
 export type Child<Asked> = { asked: Asked; pid: number; stop(): void };
 
-export async function startScript<Asked>(path: string, args: string[]): Promise<Child<Asked>> {
+export async function startScript<Asked>(
+  path: string,
+  args: string[],
+  env: Record<string, string> = {},
+): Promise<Child<Asked>> {
   const flags = ['--disable-warning=ExperimentalWarning'];
-  const made = spawnChild(process.execPath, [...flags, path, ...args], { env: {} });
+  const made = spawnChild(process.execPath, [...flags, path, ...args], { env });
   const { stdout } = made;
   if (stdout === null) throw new Error('the child has no stdout');
   let said = '';

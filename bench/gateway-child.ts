@@ -1,12 +1,14 @@
 /**
- * A process of the gateway bench: the engine that is made up, the least proxy that could stand in
- * front of it, or the product's gateway. Says on stdout, in one line of JSON, how it is asked.
+ * A process of the gateway bench: the engine that is made up, one of the least proxies that could
+ * stand in front of it, or the product's gateway. Says on stdout, in one line of JSON, how it is asked.
  *
  * Invariants: all listen on loopback alone, until whoever started them ends them.
  */
+import { flushCompileCache } from 'node:module';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { createBareProxy, listenOn } from './bare-proxy.ts';
+import { createBuildingProxy } from './building-proxy.ts';
 import type { Asked } from './gateway-load.ts';
 import { createMock } from './gateway-mock.ts';
 
@@ -18,10 +20,15 @@ const is_path = upstream.startsWith('/');
 if (role === 'mock') say({ port: await listenOn(createMock()), headers: [] });
 else if (role === 'bare')
   say({ port: await listenOn(createBareProxy(upstream_port)), headers: [] });
+else if (role === 'building')
+  say({ port: await listenOn(createBuildingProxy(upstream_port)), headers: [] });
 else {
   // Only here: the others are to hold no more than they need.
   const { startProduct } = await import('./gateway-product.ts');
-  say(await startProduct(dial));
+  const asked = await startProduct(dial);
+  // As the launcher of the program does: where it was compiled before, nothing is compiled again.
+  flushCompileCache();
+  say(asked);
 }
 
 function dial(): Promise<Duplex> {
