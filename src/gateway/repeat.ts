@@ -16,10 +16,10 @@ export type Repeat = {
   textEnd(to: number): number;
 };
 
-/** A frame, and where in it the text stands. */
-type Learnt = { frame: Buffer; text_from: number; text_to: number };
+/** A frame, a character for each byte, and where in it the text stands. */
+type Learnt = { frame: string; text_from: number; text_to: number };
 
-const key = Buffer.from('"content":');
+const key = '"content":';
 const quote = 0x22;
 const backslash = 0x5c;
 const space = 0x20;
@@ -33,7 +33,7 @@ class LastOne implements Repeat {
   #learnt: Learnt | null = null;
 
   learn(bytes: Buffer, from: number, to: number, chunk: Fields): boolean {
-    this.#learnt = learn(bytes.subarray(from, to), chunk);
+    this.#learnt = learn(bytes, from, to, chunk);
     return this.#learnt !== null;
   }
 
@@ -54,24 +54,34 @@ class LastOne implements Repeat {
   }
 }
 
-const nothing: Learnt = { frame: Buffer.alloc(0), text_from: 0, text_to: 0 };
+const nothing: Learnt = { frame: '', text_from: 0, text_to: 0 };
 
 /** Null: another like it would say more than its text. */
-function learn(frame: Buffer, { choices }: Fields): Learnt | null {
-  const [choice, ...others] = Array.isArray(choices) ? choices : [];
-  if (others.length > 0 || !isFields(choice) || !isFields(choice.delta)) return null;
-  const { delta, ...rest } = choice;
-  const says = { ...delta, content: null };
-  const grows = [...Object.values(rest), ...Object.values(says)].some(isGrowing);
-  if (grows || typeof delta.content !== 'string') return null;
+function learn(bytes: Buffer, from: number, to: number, { choices }: Fields): Learnt | null {
+  if (!Array.isArray(choices) || choices.length !== 1) return null;
+  const [choice] = choices;
+  if (!isFields(choice) || !isFields(choice.delta)) return null;
+  const { delta } = choice;
+  if (grows(choice, 'delta') || grows(delta, 'content')) return null;
+  const frame = bytes.toString('latin1', from, to);
   const at = frame.indexOf(key);
   if (at < 0 || frame.indexOf(key, at + 1) >= 0) return null;
-  const text_from = at + key.length + (frame[at + key.length] === space ? 2 : 1);
-  const text_to = frame.indexOf(quote, text_from);
-  if (frame[text_from - 1] !== quote || text_to < 0) return null;
-  if (!isPlain(frame, text_from, text_to)) return null;
-  if (frame.toString('utf8', text_from, text_to) !== delta.content) return null;
-  return { frame: copyOf(frame), text_from, text_to };
+  const text_from = at + key.length + (frame.charCodeAt(at + key.length) === space ? 2 : 1);
+  const text_to = frame.indexOf('"', text_from);
+  if (frame.charCodeAt(text_from - 1) !== quote || text_to < 0) return null;
+  if (!isPlain(bytes, from + text_from, from + text_to)) return null;
+  const text = bytes.toString('utf8', from + text_from, from + text_to);
+  return text === delta.content ? { frame, text_from, text_to } : null;
+}
+
+/** It says something that may not be said twice, beside one field. */
+function grows(fields: Fields, but: string): boolean {
+  for (const name of Object.keys(fields)) {
+    const value = fields[name];
+    if (name === but || value === null) continue;
+    if (typeof value === 'object' || typeof value === 'string') return true;
+  }
+  return false;
 }
 
 /** What a frame says that is like one that said this, but for its text. */
@@ -81,16 +91,11 @@ export function chunkWith(chunk: Fields, text: string): Fields {
   return { ...chunk, choices: [{ ...choice, delta: { ...choice.delta, content: text } }] };
 }
 
-/** Said twice it may not be what it is said once. */
-function isGrowing(value: unknown): boolean {
-  return typeof value === 'object' ? value !== null : typeof value === 'string';
-}
-
 /** Of so few bytes a look at each costs less than a call that compares them. */
-function isLike(bytes: Buffer, at: number, frame: Buffer, from: number, to: number): boolean {
+function isLike(bytes: Buffer, at: number, frame: string, from: number, to: number): boolean {
   const ahead = at - from;
   for (let index = from; index < to; index += 1) {
-    if (bytes[ahead + index] !== frame[index]) return false;
+    if (bytes[ahead + index] !== frame.charCodeAt(index)) return false;
   }
   return true;
 }
@@ -102,11 +107,4 @@ function isPlain(bytes: Buffer, from: number, to: number): boolean {
     if (byte < space || byte === quote || byte === backslash) return false;
   }
   return true;
-}
-
-/** Of its own: neither the chunk that it came in nor a pool need be kept for it. */
-function copyOf(bytes: Buffer): Buffer {
-  const copy = Buffer.allocUnsafeSlow(bytes.length);
-  bytes.copy(copy);
-  return copy;
 }
