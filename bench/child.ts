@@ -9,9 +9,9 @@ export type Child<Asked> = { asked: Asked; pid: number; stop(): void };
 export async function startScript<Asked>(
   path: string,
   args: string[],
-  env: Record<string, string> = {},
+  { env = {}, node = [] }: { env?: Record<string, string>; node?: string[] } = {},
 ): Promise<Child<Asked>> {
-  const flags = ['--disable-warning=ExperimentalWarning'];
+  const flags = ['--disable-warning=ExperimentalWarning', ...node];
   const made = spawnChild(process.execPath, [...flags, path, ...args], { env });
   const { stdout } = made;
   if (stdout === null) throw new Error('the child has no stdout');

@@ -1,6 +1,7 @@
 /**
  * A process of the gateway bench: the engine that is made up, one of the least proxies that could
- * stand in front of it, or the product's gateway. Says on stdout, in one line of JSON, how it is asked.
+ * stand in front of it, or the product's gateway. Says on stdout, in one line of JSON, how it is
+ * asked.
  *
  * Invariants: all listen on loopback alone, until whoever started them ends them.
  */

@@ -58,12 +58,13 @@ export async function bench({ quick }: { quick: boolean }) {
 const script = join(import.meta.dirname, 'gateway-child.ts');
 const compiled = join(import.meta.dirname, '../.cache/bench-compiled');
 
-/** Started before, so that it runs as it does behind its launcher: compiled, and held once. */
+/** The product as `bin/einsora` starts it: compiled by an earlier start, with its flags of Node. */
 async function startOwn(name: string, engine: Asked): Promise<Child<Asked>> {
   const args = [name, String(engine.port)];
-  const env = { NODE_COMPILE_CACHE: compiled };
-  if (name === 'product') (await startScript<Asked>(script, args, env)).stop();
-  return startScript<Asked>(script, args, env);
+  if (name !== 'product') return startScript<Asked>(script, args);
+  const as = { env: { NODE_COMPILE_CACHE: compiled }, node: ['--max-semi-space-size=8'] };
+  (await startScript<Asked>(script, args, as)).stop();
+  return startScript<Asked>(script, args, as);
 }
 
 async function held(engine: Asked): Promise<Record<string, unknown>> {

@@ -115,7 +115,7 @@ test('packages are installed once, then the program runs with the words it was g
   assert.match(first.stderr, /^einsora: installing packages/);
   assert.match(
     first.stdout,
-    /^ran --disable-warning=ExperimentalWarning \S+\/src\/main\.ts chat a b$/m,
+    /^ran --disable-warning=ExperimentalWarning --max-semi-space-size=8 \S+\/src\/main\.ts chat a b$/m,
   );
   const again = await clone.run(['ls']);
   assert.equal(again.stderr, '');
