@@ -90,7 +90,7 @@ test('an I/O error at COMMIT is thrown, not answered, and nothing runs again', a
 
 test('an I/O error in any statement is thrown', async () => {
   for (const count of [1, 2]) {
-    for (const at of ['begin immediate', 'insert into t values (?1, ?2)', 'release one']) {
+    for (const at of ['begin immediate', 'insert into t values (?, ?)', 'release one']) {
       const { runner, ran } = faulty((text) => (text === at ? 10 : null));
       const jobs = [job(1), job(2)].slice(0, count);
       if (count === 1 && at === 'release one') continue;

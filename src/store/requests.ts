@@ -42,7 +42,7 @@ const columns = [
   ...(['outcome', 'status', 'code', 'attempts', 'prompt_tokens', 'completion_tokens'] as const),
   ...(['cached_tokens', 'is_estimated', 'waited_ms', 'first_token_ms', 'duration_ms'] as const),
 ];
-/** SQLite looks parameters up by their names, one after the other: many rows cost more each. */
+/** Enough that a statement costs little beside its rows; those that are left over go one by one. */
 const rows_of_statement = 8;
 const day_ms = 24 * 3600_000;
 

@@ -12,9 +12,19 @@ test('parameters are rewritten outside of strings, names and comments', () => {
   assert.deepEqual(rewrite(text), { rewritten: expected, param_count: 12 });
 });
 
+test('parameters that stand once each and in order have no numbers', () => {
+  const inserted = `insert into t values ($1, 'it is $9', $2), ($3, "$1", $4)`;
+  const expected = `insert into t values (?, 'it is $9', ?), (?, "$1", ?)`;
+  assert.deepEqual(rewrite(inserted), { rewritten: expected, param_count: 4 });
+  for (const other of ['$2, $1', '$1, $1', '$1, $3', '$2']) {
+    const rewritten = other.replaceAll('$', '?');
+    assert.equal(rewrite(`values (${other})`).rewritten, `values (${rewritten})`);
+  }
+});
+
 test('a limit is hidden from the planner, which would compile anew for each', () => {
   const text = `select a as limit_$1 from t where b = 'limit $9' LIMIT $2 offset $3`;
-  const expected = `select a as limit_?1 from t where b = 'limit $9' limit (?2 + 0) offset ?3`;
+  const expected = `select a as limit_? from t where b = 'limit $9' limit (? + 0) offset ?`;
   assert.deepEqual(rewrite(text), { rewritten: expected, param_count: 3 });
 });
 

@@ -77,21 +77,28 @@ const token = new RegExp(
 );
 
 /**
- * Turns `$1` into SQLite's `?1`, and refuses what would end the transaction or be dropped unseen. A
- * limit is hidden from SQLite's planner: it would look at its value, and compile the statement anew
- * each time that one is bound, which takes longer than to run it.
+ * Turns `$1` into SQLite's `?1`, or `?` where each stands once and in order: one with a number is
+ * looked up by its name, after all before it. Refuses what would end the transaction or be dropped
+ * unseen. A limit is hidden from SQLite's planner: it would look at its value, and compile the
+ * statement anew each time that one is bound, which takes longer than to run it.
  */
 export function rewrite(text: string): { rewritten: string; param_count: number } {
   if (!/^\s*(?:select|with|values|insert|update|delete)\b/i.test(text)) {
     throw new Error(`not a statement of a transaction: ${text.trim().slice(0, 60)}`);
   }
-  let param_count = 0;
-  const rewritten = text.replace(token, (whole, most?: string, index?: string, end?: string) => {
+  const numbers: number[] = [];
+  const named = text.replace(token, (whole, most?: string, index?: string, end?: string) => {
     if (end !== undefined) throw new Error('one statement at a time');
     const number = most ?? index;
     if (number === undefined) return whole;
-    param_count = Math.max(param_count, Number(number));
-    return most === undefined ? `?${number}` : `limit (?${number} + 0)`;
+    numbers.push(Number(number));
+    return most === undefined ? `$${number}` : `limit ($${number} + 0)`;
   });
-  return { rewritten, param_count };
+  const is_in_order = numbers.every((number, at) => number === at + 1);
+  const rewritten = named.replace(token, (whole, most?: string, index?: string) => {
+    const number = most ?? index;
+    if (number === undefined) return whole;
+    return is_in_order ? '?' : `?${number}`;
+  });
+  return { rewritten, param_count: Math.max(0, ...numbers) };
 }
