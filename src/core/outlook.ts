@@ -46,7 +46,11 @@ export function createOutlooks(
     let own = byTenant.get(tenant_id);
     if (own === undefined) {
       own = new Uint8Array(machines.length);
-      for (const [at, machine] of machines.entries()) own[at] = standOf(tenant_id, machine);
+      let index = 0;
+      for (const machine of machines) {
+        own[index] = standOf(tenant_id, machine);
+        index += 1;
+      }
       byTenant.set(tenant_id, own);
     }
     return own;
