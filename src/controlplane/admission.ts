@@ -254,6 +254,8 @@ async function decideHeads(
           if (placement !== null) index.take(placement, turn.ask, turn.creator_id);
           else index.reserve(group, headOf(turn, now));
           heads.set(turn, placement);
+          // It may have looked at every machine.
+          if (slices.isOver()) await slices.rest();
         }
       }
     }

@@ -46,11 +46,7 @@ export function createOutlooks(
     let own = byTenant.get(tenant_id);
     if (own === undefined) {
       own = new Uint8Array(machines.length);
-      let index = 0;
-      for (const machine of machines) {
-        own[index] = standOf(tenant_id, machine);
-        index += 1;
-      }
+      for (const [index, machine] of machines.entries()) own[index] = standOf(tenant_id, machine);
       byTenant.set(tenant_id, own);
     }
     return own;

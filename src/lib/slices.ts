@@ -2,7 +2,7 @@
  * Long work in slices: after a few milliseconds it rests, so that the event loop turns.
  *
  * Invariants: between two rests it works no longer than the slice and the step that ended it (or
- * eight, of small ones); on a clock that stands still it never rests.
+ * four, of small ones); on a clock that stands still it never rests.
  */
 import type { Clock } from './clock.ts';
 
@@ -18,7 +18,7 @@ export type Slices = {
   facts(): { busy_ms: number; longest_ms: number; count: number };
 };
 
-const ticks_of_a_look = 8;
+const ticks_of_a_look = 4;
 
 export function createSlices(clock: Pick<Clock, 'monotonic' | 'sleep'>, slice_ms: number): Slices {
   let began = clock.monotonic();
