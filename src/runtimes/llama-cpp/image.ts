@@ -9,7 +9,9 @@ import type { ImageRuntime } from '../../core/images.ts';
 import type { Engine } from '../runtime.ts';
 
 /** What its publisher's server has had for long. */
-const old_flags = ['--no-webui', '--no-slots', '--metrics', '--jinja'];
+const old_flags = ['--no-webui', '--no-slots', '--jinja'];
+/** Ours always does so, and refused the flag once: an image that was built then goes on working. */
+const publisher_flags = ['--metrics'];
 /** What ours has besides. */
 const own_flags = [
   ...['--threads-http', '--cache-ram', '--offline', '--cors-origins', '--no-kv-unified'],
@@ -22,7 +24,7 @@ export function imageEngine({ reference, command, accelerator }: ImageRuntime): 
     dialect: 'llama-server',
     program: command.length > 0 ? [...command] : ['llama-server'],
     mounts: [],
-    flags: reference?.startsWith('localhost/') ? [...old_flags, ...own_flags] : old_flags,
+    flags: [...old_flags, ...(reference?.startsWith('localhost/') ? own_flags : publisher_flags)],
     on_gpu: accelerator !== 'cpu',
   };
 }
