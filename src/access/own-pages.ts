@@ -7,7 +7,7 @@
  * host, for no script, and named with the port.
  */
 import type { IncomingMessage } from 'node:http';
-import { EinsoraError } from '../contract/errors.ts';
+import { EinsoraError, noSuchPath } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
 import { makeId } from '../core/ids.ts';
 import { checkToken } from '../core/token.ts';
@@ -72,7 +72,7 @@ export function createOwnPages(deps: Deps): OwnPages {
       if (path === `${prefix}/open` && method === 'POST') return redeem(deps, to, facts);
       if (path === `${prefix}/state` && reads) return sendState(deps, to, facts, cookies);
       if (path === `${prefix}/again` && method === 'POST') return renew(deps, to, facts, cookies);
-      sendError(to, new EinsoraError('not_found', { what: 'such path', list: '--help' }));
+      sendError(to, noSuchPath());
     },
   };
 }

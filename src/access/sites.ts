@@ -9,7 +9,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { EinsoraError } from '../contract/errors.ts';
+import { EinsoraError, noSuchPath } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
 import { siteOf } from '../core/images.ts';
 import { type RunKey, runName } from '../core/run.ts';
@@ -239,8 +239,7 @@ async function shake(context: Context, { request, socket, head, facts }: Handsha
   if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
     throw new EinsoraError('bad_request', { problem: 'it asks for another protocol' });
   }
-  if (isOwnPath(request.url ?? ''))
-    throw new EinsoraError('not_found', { what: 'such path', list: '--help' });
+  if (isOwnPath(request.url ?? '')) throw noSuchPath();
   const cookies = cookieValues(request.headers.cookie, context.cookieName());
   const found = await context.accesses.find(cookies, facts.host);
   if (socket.destroyed) return;

@@ -42,3 +42,8 @@ export class EinsoraError extends Error {
     return { error: { code, message, fix, details, request_id } };
   }
 }
+
+/** Nothing is served there, as far as the asker may know. */
+export function noSuchPath(): EinsoraError {
+  return new EinsoraError('not_found', { what: 'such path', list: '--help' });
+}

@@ -10,7 +10,7 @@ import { OpenAPIHono, type RouteConfig } from '@hono/zod-openapi';
 import type { Context, Handler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import type { AuthRow } from '../contract/auth.ts';
-import { EinsoraError } from '../contract/errors.ts';
+import { EinsoraError, noSuchPath } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
 import { type RouteName, routes } from '../contract/routes.ts';
 import { formatBytes } from '../core/format.ts';
@@ -131,8 +131,7 @@ export function createApi(deps: ApiDeps): Api {
   activityRoutes(app, deps);
   app.notFound((c) => {
     const allow = methodsOf(c.req.path);
-    if (allow.length === 0)
-      return refuse(c, new EinsoraError('not_found', { what: 'such path', list: '--help' }));
+    if (allow.length === 0) return refuse(c, noSuchPath());
     return refuse(c, new EinsoraError('method_not_allowed'), { allow: allow.join(', ') });
   });
   app.onError((thrown, c) => {
@@ -158,8 +157,7 @@ type AuthDeps = Pick<ApiDeps, 'store' | 'clock' | 'cookieName'> & { touch: Touch
 
 async function authorise(deps: AuthDeps, c: Context<ApiEnv>, row: AuthRow): Promise<void> {
   if (row.who === 'anyone') return;
-  if (row.who === 'endpoint-key')
-    throw new EinsoraError('not_found', { what: 'such path', list: '--help' });
+  if (row.who === 'endpoint-key') throw noSuchPath();
   const headers = { get: (name: string) => c.req.header(name) };
   const principal = await principalOf(deps, headers, deps.cookieName());
   if (principal === null) throw new EinsoraError('sign_in_required');

@@ -11,7 +11,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener } from '@hono/node-server';
 import type { Sites } from '../access/site.ts';
-import { EinsoraError } from '../contract/errors.ts';
+import { EinsoraError, noSuchPath } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
 import { isUpload } from '../contract/routes/files.ts';
 import { isGatewayPath } from '../contract/routes.ts';
@@ -132,7 +132,7 @@ function open(deps: ServerDeps, bound: { port: number }, upgraded: Set<Duplex>):
     const facts = { host: judged.host, request_id, log };
     if (judged.kind === 'own') return deps.upgrades.handle(request, socket, head, facts);
     if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
-      const none = new EinsoraError('not_found', { what: 'such path', list: '--help' });
+      const none = noSuchPath();
       return refuseUpgrade(socket, none, request_id);
     }
     const { workload_id } = judged;

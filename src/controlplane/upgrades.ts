@@ -9,7 +9,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { EinsoraError } from '../contract/errors.ts';
+import { EinsoraError, noSuchPath } from '../contract/errors.ts';
 import { limits } from '../contract/limits.ts';
 import {
   raw_protocol,
@@ -98,7 +98,7 @@ export function createUpgrades<Name extends string = UpgradeName>(
     const row = rows.find(({ pattern }) => pattern.test(url.pathname));
     const spoken = request.headers.upgrade?.toLowerCase();
     if (row === undefined || spoken !== (row.route.speaks ?? 'websocket')) {
-      throw new EinsoraError('not_found', { what: 'such path', list: '--help' });
+      throw noSuchPath();
     }
     const principal = await authorise(request, row.route, facts.host);
     if (socket.destroyed) return;
@@ -215,7 +215,7 @@ function decode(groups: Record<string, string>): Record<string, string> {
       Object.entries(groups).map(([name, value]) => [name, decodeURIComponent(value)]),
     );
   } catch {
-    throw new EinsoraError('not_found', { what: 'such path', list: '--help' });
+    throw noSuchPath();
   }
 }
 
