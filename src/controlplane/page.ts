@@ -9,28 +9,36 @@
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname, extname, join } from 'node:path';
 import { isId } from '../core/ids.ts';
 
-const files: Record<string, { file: string; type: string }> = {
-  '/': { file: 'index.html', type: 'text/html; charset=utf-8' },
-  '/sign-in': { file: 'sign-in.html', type: 'text/html; charset=utf-8' },
-  '/join': { file: 'join.html', type: 'text/html; charset=utf-8' },
-  '/reset': { file: 'join.html', type: 'text/html; charset=utf-8' },
-  '/keys': { file: 'keys.html', type: 'text/html; charset=utf-8' },
-  '/assets/ask.js': { file: 'ask.js', type: 'text/javascript; charset=utf-8' },
-  '/assets/forms.js': { file: 'forms.js', type: 'text/javascript; charset=utf-8' },
-  '/assets/join.js': { file: 'join.js', type: 'text/javascript; charset=utf-8' },
-  '/assets/key-made.js': { file: 'key-made.js', type: 'text/javascript; charset=utf-8' },
-  '/assets/key-row.js': { file: 'key-row.js', type: 'text/javascript; charset=utf-8' },
-  '/assets/keys.css': { file: 'keys.css', type: 'text/css; charset=utf-8' },
-  '/assets/keys.js': { file: 'keys.js', type: 'text/javascript; charset=utf-8' },
-  '/assets/machine.js': { file: 'machine.js', type: 'text/javascript; charset=utf-8' },
-  '/assets/open.js': { file: 'open.js', type: 'text/javascript; charset=utf-8' },
-  '/assets/sign-in.js': { file: 'sign-in.js', type: 'text/javascript; charset=utf-8' },
-  '/assets/style.css': { file: 'style.css', type: 'text/css; charset=utf-8' },
-  '/assets/terminal.css': { file: 'terminal.css', type: 'text/css; charset=utf-8' },
-  '/assets/terminal.js': { file: 'terminal.js', type: 'text/javascript; charset=utf-8' },
+const files: Record<string, string> = {
+  '/': 'index.html',
+  '/sign-in': 'sign-in.html',
+  '/join': 'join.html',
+  '/reset': 'join.html',
+  '/keys': 'keys.html',
+  '/assets/ask.js': 'ask.js',
+  '/assets/forms.js': 'forms.js',
+  '/assets/join.js': 'join.js',
+  '/assets/key-made.js': 'key-made.js',
+  '/assets/key-row.js': 'key-row.js',
+  '/assets/keys.css': 'keys.css',
+  '/assets/keys.js': 'keys.js',
+  '/assets/machine.js': 'machine.js',
+  '/assets/open.js': 'open.js',
+  '/assets/sign-in.js': 'sign-in.js',
+  '/assets/style.css': 'style.css',
+  '/assets/terminal.css': 'terminal.css',
+  '/assets/terminal.js': 'terminal.js',
+};
+
+/** By the ends of files' names. */
+const types: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8',
 };
 
 const policy = [
@@ -45,27 +53,23 @@ const policy = [
 ].join('; ');
 
 /** Of packages: only the page of a terminal asks for them. */
-const packaged: Record<string, { package: string; file: string; type: string }> = {
-  '/assets/xterm.mjs': {
-    ...{ package: '@xterm/xterm', file: 'lib/xterm.mjs', type: 'text/javascript; charset=utf-8' },
-  },
-  '/assets/xterm.css': {
-    ...{ package: '@xterm/xterm', file: 'css/xterm.css', type: 'text/css; charset=utf-8' },
-  },
-  '/assets/addon-fit.mjs': {
-    package: '@xterm/addon-fit',
-    ...{ file: 'lib/addon-fit.mjs', type: 'text/javascript; charset=utf-8' },
-  },
+const packaged: Record<string, PageFile> = {
+  '/assets/xterm.mjs': { package: '@xterm/xterm', file: 'lib/xterm.mjs' },
+  '/assets/xterm.css': { package: '@xterm/xterm', file: 'css/xterm.css' },
+  '/assets/addon-fit.mjs': { package: '@xterm/addon-fit', file: 'lib/addon-fit.mjs' },
 };
 
+/** Without a package it is one of ours. */
+type PageFile = { package?: string; file: string };
+
 /** `/terminal/<id>` is a terminal of a workload. */
-const terminal_page = { file: 'terminal.html', type: 'text/html; charset=utf-8' };
+const terminal_page: PageFile = { file: 'terminal.html' };
 
 /** `/open/<id>` opens the web page of a workload. */
-const open_page = { file: 'open.html', type: 'text/html; charset=utf-8' };
+const open_page: PageFile = { file: 'open.html' };
 
-function fileOf(path: string): { package?: string; file: string; type: string } | null {
-  if (Object.hasOwn(files, path)) return files[path] ?? null;
+function fileOf(path: string): PageFile | null {
+  if (Object.hasOwn(files, path)) return { file: files[path] ?? '' };
   if (Object.hasOwn(packaged, path)) return packaged[path] ?? null;
   const [, first, id = '', ...more] = path.split('/');
   if (more.length > 0 || !isId(id)) return null;
@@ -73,7 +77,7 @@ function fileOf(path: string): { package?: string; file: string; type: string } 
   return first === 'open' ? open_page : null;
 }
 
-function placeOf(found: { package?: string; file: string }): string | URL {
+function placeOf(found: PageFile): string | URL {
   if (found.package === undefined) return new URL(`../../web/${found.file}`, import.meta.url);
   const manifest = createRequire(import.meta.url).resolve(`${found.package}/package.json`);
   return join(dirname(manifest), found.file);
@@ -105,7 +109,7 @@ export function servePage(
   const acts = found === open_page || found === terminal_page;
   const content = acts && isOurVisitor(request) ? openByItself(file) : file;
   response.writeHead(200, {
-    'content-type': found.type,
+    'content-type': types[extname(found.file)],
     'content-length': content.length,
     'content-security-policy': policy,
     'cross-origin-opener-policy': 'same-origin',
