@@ -86,19 +86,16 @@ export function rewrite(text: string): { rewritten: string; param_count: number 
   if (!/^\s*(?:select|with|values|insert|update|delete)\b/i.test(text)) {
     throw new Error(`not a statement of a transaction: ${text.trim().slice(0, 60)}`);
   }
-  const numbers: number[] = [];
-  const named = text.replace(token, (whole, most?: string, index?: string, end?: string) => {
-    if (end !== undefined) throw new Error('one statement at a time');
-    const number = most ?? index;
-    if (number === undefined) return whole;
-    numbers.push(Number(number));
-    return most === undefined ? `$${number}` : `limit ($${number} + 0)`;
+  const numbers = [...text.matchAll(token)].flatMap(({ groups = {} }) => {
+    const number = groups.most ?? groups.index;
+    return number === undefined ? [] : [Number(number)];
   });
   const is_in_order = numbers.every((number, at) => number === at + 1);
-  const rewritten = named.replace(token, (whole, most?: string, index?: string) => {
-    const number = most ?? index;
-    if (number === undefined) return whole;
-    return is_in_order ? '?' : `?${number}`;
+  const place = (number: string) => (is_in_order ? '?' : `?${number}`);
+  const rewritten = text.replace(token, (whole, most?: string, index?: string, end?: string) => {
+    if (end !== undefined) throw new Error('one statement at a time');
+    if (most !== undefined) return `limit (${place(most)} + 0)`;
+    return index === undefined ? whole : place(index);
   });
   return { rewritten, param_count: Math.max(0, ...numbers) };
 }
