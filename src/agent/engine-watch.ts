@@ -10,7 +10,7 @@ import type { Driver } from '../drivers/driver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Runtime } from '../runtimes/runtime.ts';
 import type { Doubts } from './doubts.ts';
-import { callEngine, type EngineReply } from './engine-client.ts';
+import { callEngine, type EngineCall, type EngineReply } from './engine-client.ts';
 import { type Patience, type Watched, watchRun } from './run-watch.ts';
 import type { Order, Outcome, Tell } from './run-work.ts';
 import { watchForTokens } from './stuck-engine.ts';
@@ -33,12 +33,12 @@ export async function firstAnswer(
   model: string,
   signal: AbortSignal,
 ) {
-  const dial = () => deps.driver.dial(run, 'api');
+  const ask = askerOf(deps, run);
   const { answer_ms: timeout_ms } = deps.patience;
   let reply: EngineReply = { ok: false, why: 'nothing was asked' };
   for (const { path, body } of deps.runtime.readiness.answers) {
     const call = { method: 'POST' as const, path, body: body(model), timeout_ms };
-    reply = await callEngine(deps.clock, dial, call, signal);
+    reply = await ask(call, signal);
     if (!reply.ok || !not_supported.includes(reply.status)) break;
   }
   return reply;
@@ -54,13 +54,10 @@ export async function watchEngine(
   const { driver, clock, patience, runtime } = deps;
   const over = new AbortController();
   const both = AbortSignal.any([signal, over.signal]);
-  const { metrics_path: path } = runtime.readiness;
-  const metrics = { method: 'GET' as const, path, timeout_ms: patience.health_ms };
   const tokens = {
     ...{ driver, run, cpu_millis: spec.cpu_millis, clock, patience },
     isDoubted: () => deps.doubts.has(run),
-    readMetrics: (signal: AbortSignal) =>
-      callEngine(clock, () => driver.dial(run, 'api'), metrics, signal),
+    readMetrics: readerOf(deps, run, runtime.readiness.metrics_path),
     askForToken: (signal: AbortSignal) => firstAnswer(deps, run, spec.name, signal),
   };
   try {
@@ -71,15 +68,23 @@ export async function watchEngine(
   }
 }
 
-export function watchedOf({ driver, clock, patience, runtime }: EngineDeps, run: RunKey): Watched {
-  const call = {
-    method: 'GET' as const,
-    path: runtime.readiness.health_path,
-    timeout_ms: patience.health_ms,
-  };
+export function watchedOf(deps: EngineDeps, run: RunKey): Watched {
+  const { driver, clock, patience, runtime } = deps;
   return {
     ...{ driver, run, clock, patience },
     codes: { exited: 'engine_exited', never_ready: 'engine_never_ready', hangs: 'engine_hangs' },
-    ask: (signal) => callEngine(clock, () => driver.dial(run, 'api'), call, signal),
+    ask: readerOf(deps, run, runtime.readiness.health_path),
   };
+}
+
+/** A page that an engine has at once, where it is well. */
+function readerOf(deps: EngineDeps, run: RunKey, path: string) {
+  const ask = askerOf(deps, run);
+  const call = { method: 'GET' as const, path, timeout_ms: deps.patience.health_ms };
+  return (signal: AbortSignal) => ask(call, signal);
+}
+
+function askerOf({ driver, clock }: EngineDeps, run: RunKey) {
+  return (call: EngineCall, signal: AbortSignal) =>
+    callEngine(clock, () => driver.dial(run, 'api'), call, signal);
 }
