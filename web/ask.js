@@ -1,10 +1,15 @@
 // How a page asks the API. What is refused is thrown as an error that can be shown: its sentence, its
 // code, and the command that helps.
 
-export async function ask(method, path, body) {
-  const headers = { 'content-type': 'application/json' };
+export function ask(method, path, body) {
   // A repeat of the browser's own has the effect of one.
-  if (method === 'POST') headers['idempotency-key'] = crypto.randomUUID();
+  const headers = method === 'POST' ? { 'idempotency-key': crypto.randomUUID() } : {};
+  return call(method, path, body, headers);
+}
+
+/** Gives what the answer says; null where that is nothing. */
+export async function call(method, path, body, more_headers = {}) {
+  const headers = { 'content-type': 'application/json', ...more_headers };
   const sent = body === undefined ? {} : { headers, body: JSON.stringify(body) };
   let answer;
   try {

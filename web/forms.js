@@ -1,4 +1,6 @@
 // What the pages share that take a secret: from the address, or from a form.
+import { call } from '/assets/ask.js';
+
 const byId = (id) => document.getElementById(id);
 
 /** The secret of a one-time link, taken out of the address and the history; null without one. */
@@ -28,22 +30,7 @@ export function tellDone(text) {
 }
 
 /** Posts to the API; throws an error that can be shown where it is refused. */
-export async function post(path, body) {
-  let answer;
-  try {
-    answer = await fetch(path, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-  } catch {
-    const error = new Error('The control plane does not answer. Start it with:');
-    throw Object.assign(error, { fix: 'bin/einsora up' });
-  }
-  if (answer.ok) return;
-  const { error } = await answer.json();
-  throw Object.assign(new Error(error.message), { code: error.code, fix: error.fix });
-}
+export const post = (path, body) => call('POST', path, body);
 
 /** Shows the form; `submit` is called with each try, one at a time. */
 export function showForm(busy_text, submit) {
