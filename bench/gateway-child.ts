@@ -6,7 +6,7 @@
  * Invariants: all listen on loopback alone, until whoever started them ends them.
  */
 import { flushCompileCache } from 'node:module';
-import { connect } from 'node:net';
+import { connect, type Server } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { createBareProxy, listenOn } from './bare-proxy.ts';
 import { createBuildingProxy } from './building-proxy.ts';
@@ -18,11 +18,14 @@ const [role = '', upstream = '0'] = process.argv.slice(2);
 const upstream_port = Number(upstream);
 const is_path = upstream.startsWith('/');
 
-if (role === 'mock') say({ port: await listenOn(createMock()), headers: [] });
-else if (role === 'bare')
-  say({ port: await listenOn(createBareProxy(upstream_port)), headers: [] });
-else if (role === 'building')
-  say({ port: await listenOn(createBuildingProxy(upstream_port)), headers: [] });
+const least: Record<string, () => Server> = {
+  mock: createMock,
+  bare: () => createBareProxy(upstream_port),
+  building: () => createBuildingProxy(upstream_port),
+};
+const create = least[role];
+
+if (create !== undefined) say({ port: await listenOn(create()), headers: [] });
 else {
   // Only here: the others are to hold no more than they need.
   const { startProduct } = await import('./gateway-product.ts');

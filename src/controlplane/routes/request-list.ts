@@ -26,9 +26,7 @@ export function requestListRoutes(app: Api, deps: ApiDeps): void {
       key_id: key === undefined ? null : await keyCalled(deps, { ...whose, called: key }),
       before: cursor === undefined ? null : placeOf(cursor),
     });
-    const items = rows.map((row) => ({
-      ...{ request_id: row.request_id, ...gatewayRequestView(row) },
-    }));
+    const items = rows.map((row) => ({ request_id: row.request_id, ...gatewayRequestView(row) }));
     const next_cursor = next === null ? null : `${next.at}.${next.request_id}`;
     return c.json({ items, next_cursor }, 200);
   });
