@@ -21,7 +21,7 @@ export async function latency(asked: Asked, requests: number): Promise<number> {
     await lane.ask();
     times.push(performance.now() - began);
   }
-  lane.socket.destroy();
+  lane.close();
   times.sort((a, b) => a - b);
   return times[Math.floor(times.length / 2)] ?? Number.NaN;
 }
@@ -62,7 +62,7 @@ async function openLane(asked: Asked): Promise<Lane> {
   });
   socket.once('close', () => failed(new Error('a connection ended')));
   const lane = {
-    socket,
+    close: () => socket.destroy(),
     ask: () =>
       new Promise<void>((resolve, reject) => {
         done = resolve;

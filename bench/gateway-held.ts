@@ -53,6 +53,6 @@ export async function holdStreams(
     const problem = error instanceof Error ? error.message : String(error);
     return { ok: false, problem, rss_mb: null, rss_kb_per_stream: null };
   } finally {
-    for (const { socket } of lanes) socket.destroy();
+    for (const lane of lanes) lane.close();
   }
 }

@@ -26,7 +26,7 @@ export async function latencies(asked: Asked, ms: number): Promise<number[]> {
     times.push(now - began);
     began = now;
   }
-  lane.socket.destroy();
+  lane.close();
   return times.sort((a, b) => a - b);
 }
 
@@ -35,36 +35,45 @@ export type GatewayLane = Lane & {
   first(): Promise<void>;
 };
 
+/** A server may end a connection that waits for others to be opened: the next question dials. */
 export async function openLane(asked: Asked, kind: Kind): Promise<GatewayLane> {
-  const socket = await openSocket(asked.port);
   const question = questionOf(asked, kind);
-  let answer = createAnswer();
+  let socket = await openSocket(asked.port);
   let settle: () => void = () => {};
   let heard: () => void = () => {};
   let failed: (error: Error) => void = () => {};
   const first = new Promise<void>((resolve) => {
     heard = resolve;
   });
-  socket.on('data', (chunk: Buffer) => {
-    const end = answer.see(chunk);
-    if (end === 'first') return heard();
-    if (end === null) return;
-    const told = answer;
-    answer = createAnswer();
-    if (end === 'whole' && (kind === 'plain' || told.isDone())) settle();
-    else failed(new Error(`not a whole answer: ${end}`));
-  });
-  socket.once('error', (error) => failed(error));
-  socket.once('close', () => failed(new Error('a connection ended')));
-  const lane = {
-    socket,
+  const listen = () => {
+    let answer = createAnswer();
+    socket.on('data', (chunk: Buffer) => {
+      const end = answer.see(chunk);
+      if (end === 'first') return heard();
+      if (end === null) return;
+      const told = answer;
+      answer = createAnswer();
+      if (end === 'whole' && (kind === 'plain' || told.isDone())) settle();
+      else failed(new Error(`not a whole answer: ${end}`));
+    });
+    socket.once('error', (error) => failed(error));
+    socket.once('close', () => failed(new Error('a connection ended')));
+  };
+  listen();
+  const lane: GatewayLane = {
     first: () => first,
-    ask: () =>
-      new Promise<void>((resolve, reject) => {
+    close: () => socket.destroy(),
+    async ask() {
+      if (!socket.writable) {
+        socket = await openSocket(asked.port);
+        listen();
+      }
+      await new Promise<void>((resolve, reject) => {
         settle = resolve;
         failed = reject;
         socket.write(question);
-      }),
+      });
+    },
   };
   if (kind !== 'held') await lane.ask();
   return lane;

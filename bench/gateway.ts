@@ -5,7 +5,8 @@
  *
  * Invariants: all stand before the same made-up engine and take turns in each round; each is a
  * process of its own; all are asked the same; figures are medians of the rounds, and ratios those
- * of the rounds' own pairs. The short form leaves Portkey and LiteLLM out.
+ * of the rounds' own pairs; a peer that fails is left out, with the reason. The short form has no
+ * Portkey and no LiteLLM.
  */
 import { join } from 'node:path';
 import { type Child, startScript } from './child.ts';
@@ -37,16 +38,26 @@ export async function bench({ quick }: { quick: boolean }) {
   const engine = await startScript<Asked>(script, ['mock']);
   const { sides, missing } = await startSides(engine, quick);
   try {
-    for (const { asked } of sides) {
-      await warm(asked, 'plain', quick ? 2000 : 30_000);
-      await warm(asked, 'stream', quick ? 500 : 5000);
+    const trying = (side: Side, work: () => Promise<void>) =>
+      work().catch((error: Error) => {
+        if (side.name === 'product') throw error;
+        missing[side.name] = error.message;
+      });
+    for (const side of sides) {
+      await trying(side, async () => {
+        await warm(side.asked, 'plain', quick ? 2000 : 30_000);
+        await warm(side.asked, 'stream', quick ? 500 : 5000);
+      });
     }
     for (let round = 0; round < rounds; round += 1) {
+      const left = sides.filter(({ name }) => missing[name] === undefined);
       // Who goes first changes, so that a machine that gets slower meanwhile favours nobody.
-      const order = round % 2 === 0 ? sides : [...sides].reverse();
-      for (const side of order) side.rounds.push(await measure(side, ms));
+      for (const side of round % 2 === 0 ? left : left.reverse()) {
+        await trying(side, async () => void side.rounds.push(await measure(side, ms)));
+      }
     }
-    const keys = { ...report(sides), ...(await held(engine.asked)), missing, rounds };
+    const whole = sides.filter(({ name }) => missing[name] === undefined);
+    const keys = { ...report(whole), ...(await held(engine.asked)), missing, rounds };
     printTable(keys);
     return keys;
   } finally {
