@@ -154,10 +154,10 @@ test("a workload's state is moved in one file, and begun in another", () => {
   const sql = (text: string) => `const a = \`${text}\`;`;
   const write = sql('update workloads set code = $1,\n state = $2 where id = $3');
   broken('src/store/runs.ts', write, /state is set only in/);
-  broken('src/store/workloads.ts', write, /only in src\/store\/events\.ts/);
-  clean('src/store/events.ts', write);
+  broken('src/store/workloads.ts', write, /only in src\/store\/moves\.ts/);
+  clean('src/store/moves.ts', write);
   const insert = sql('insert into workloads (id, state) values ($1, $2)');
-  broken('src/store/events.ts', insert, /only in src\/store\/workloads\.ts/);
+  broken('src/store/moves.ts', insert, /only in src\/store\/workloads\.ts/);
   clean('src/store/workloads.ts', insert);
   clean('src/store/events.ts', sql('insert into workload_events (workload_id) values ($1)'));
   clean('src/store/runs.ts', sql('update workloads set code = $1 where state = $2'));

@@ -34,8 +34,8 @@ export type ActivityRow = Row &
   };
 type SealRow = Row & Seal;
 
-/** Rows under one seal: what one transaction may take of the writer's time. */
-export const rows_per_seal = 200;
+/** Rows under one seal: few, for who launches waits for the whole of what the writer is at. */
+export const rows_per_seal = 50;
 
 export type SealArgs = {
   tenant_id: string;
@@ -66,13 +66,11 @@ export async function sealActivity(sql: Sql, args: SealArgs): Promise<{ sealed: 
     first_seq,
     last_seq: first_seq + rows.length - 1,
   };
-  for (const { id, seq, salt, commitment } of sealed) {
-    const changed = await sql.run(
-      'update activity set seq = $2, salt = $3, commitment = $4 where id = $1 and seq is null',
-      [id, seq, salt, commitment],
-    );
-    if (changed !== 1) throw new Error(`conflict: row ${id} was sealed meanwhile`);
-  }
+  const changed = await sql.run(
+    sealText(sealed.length),
+    sealed.flatMap(({ id, seq, salt, commitment }) => [id, seq, salt, commitment]),
+  );
+  if (changed !== sealed.length) throw new Error('conflict: rows were sealed meanwhile');
   await sql.run(
     `insert into activity_seals (tenant_id, number, at, first_seq, last_seq, hash)
      values ($1, $2, $3, $4, $5, $6)`,
@@ -86,6 +84,16 @@ export async function sealActivity(sql: Sql, args: SealArgs): Promise<{ sealed: 
     ],
   );
   return { sealed: rows.length };
+}
+
+function sealText(count: number): string {
+  const rows = Array.from({ length: count }, (_, index) => {
+    const [id, seq, salt, commitment] = [1, 2, 3, 4].map((at) => 4 * index + at);
+    return `($${id}, cast($${seq} as bigint), $${salt}, $${commitment})`;
+  });
+  return `with sealed (id, seq, salt, commitment) as (values ${rows.join(', ')})
+    update activity set seq = sealed.seq, salt = sealed.salt, commitment = sealed.commitment
+    from sealed where activity.id = sealed.id and activity.seq is null`;
 }
 
 function numbered(row: ActivityRow, seq: number, salt_key: string, digest: Digest): SealedRow {

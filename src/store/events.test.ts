@@ -7,8 +7,9 @@ import { createFakeClock } from '../../test/lib/fake-clock.ts';
 import { openTestStore, type RigStore, seed, storeKinds } from '../../test/lib/rig.ts';
 import { beginStory, eventsOf, take, workloadsOf } from '../../test/lib/store-model.ts';
 import { seededRandom } from '../lib/random.ts';
-import { listEvents, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import { listEvents, noteWorkload, type WorkloadRow } from './events.ts';
 import { openMemoryStore } from './memory.ts';
+import { moveWorkload } from './moves.ts';
 import type { Sql } from './sql.ts';
 import { transactions } from './transactions.ts';
 

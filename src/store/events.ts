@@ -1,16 +1,11 @@
 /**
- * A workload's timeline, and the one function that moves a workload.
+ * A workload's timeline: what moved it (moves.ts) and what was noted.
  *
- * Invariants: state, event and revision change together, by compare-and-set on the revision; event
- * numbers have no gap and their times never decrease, whatever the clock does; a note leaves the
- * state as it is; nothing else writes `workloads.state`.
+ * Invariants: event numbers have no gap and their times never decrease, whatever the clock does; a
+ * note leaves the state as it is.
  */
-import { formatDuration } from '../core/format.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
-import { isMetered, nextState, type State, type StateEvent } from '../core/states.ts';
-import { closeAllMetered, openInterval, type RunKeys } from './ledger.ts';
-import { step_noticed_ms } from './ledger-clock.ts';
-import { forgetReplicas, hasSeveral, resetReplicas } from './replicas.ts';
+import type { State } from '../core/states.ts';
 import type { Query, Row, Sql, SqlValue } from './sql.ts';
 
 export type Cause = {
@@ -73,108 +68,11 @@ export type WorkloadRow = Row & {
   claims: number;
 };
 
-export type Move = {
-  event: StateEvent;
-  code: ReasonCode | null;
-  details?: Details;
-  /** More for the timeline than the reason needs: stages, exit, the last lines of output. */
-  extra?: Record<string, unknown>;
-  set?: Partial<{
-    intent: 'running' | 'stopped' | 'deleted';
-    park_cause: string;
-    run_epoch: number;
-    attempts: number;
-    not_before: number;
-  }>;
-};
-
 /** A workload that nobody else changes until this transaction ends. */
 export function lockWorkload(sql: Sql, workload_id: string): Promise<WorkloadRow | undefined> {
   return sql.get<WorkloadRow>(`select * from workloads where id = $1 ${sql.forUpdate}`, [
     workload_id,
   ]);
-}
-
-/**
- * Moves a workload and returns its new row, or null where the table of states refuses the event.
- * Throws on a lost compare-and-set, which rolls back the whole transaction.
- */
-export async function moveWorkload(
-  sql: Sql,
-  row: WorkloadRow,
-  move: Move,
-  cause: Cause,
-): Promise<WorkloadRow | null> {
-  const to = nextState(row.state, move.event);
-  if (to === null) return null;
-  const at = Math.max(cause.now, row.event_at);
-  const number = row.event_number + 1;
-  const details = JSON.stringify(move.details ?? {});
-  const set = { park_cause: row.park_cause, intent: row.intent, ...move.set };
-  const moved = await sql.get<WorkloadRow>(
-    `update workloads set state = $1, intent = $2, park_cause = $3, code = $4, details = $5,
-       revision = revision + 1, run_epoch = $6, event_number = $7, attempts = $8, not_before = $9,
-       state_since = $13, event_at = $10
-     where id = $11 and revision = $12 returning *`,
-    [
-      to,
-      set.intent,
-      set.park_cause,
-      move.code,
-      details,
-      set.run_epoch ?? row.run_epoch,
-      number,
-      set.attempts ?? row.attempts,
-      set.not_before ?? row.not_before,
-      at,
-      row.id,
-      row.revision,
-      to === row.state ? row.state_since : at,
-    ],
-  );
-  if (moved === undefined) throw new Error(`conflict: workload ${row.id} changed meanwhile`);
-  await insertEvent(sql, row.id, number, at, cause, {
-    kind: 'state',
-    event: move.event,
-    from_state: row.state,
-    to_state: to,
-    code: move.code,
-    details: JSON.stringify({ ...move.details, ...move.extra }),
-  });
-  if (hasSeveral(moved)) {
-    if (move.event === 'parked' || move.event === 'start') await resetReplicas(sql, moved.id, at);
-    if (move.event === 'removed') await forgetReplicas(sql, moved.id);
-  }
-  return measure(sql, row, moved, cause);
-}
-
-/** The ledger's part of a move (ADR-0029): metered is what happens between two of them. */
-async function measure(
-  sql: Sql,
-  before: WorkloadRow,
-  moved: WorkloadRow,
-  cause: Cause,
-): Promise<WorkloadRow> {
-  if (!isMetered(before.state) && isMetered(moved.state)) {
-    for (const run of await readyRuns(sql, moved)) {
-      await openInterval(sql, 'metered', run, moved, moved.event_at, cause);
-    }
-  }
-  if (!isMetered(before.state) || isMetered(moved.state)) return moved;
-  const { stepped_ms } = await closeAllMetered(sql, moved.id, cause);
-  if (Math.abs(stepped_ms) <= step_noticed_ms) return moved;
-  const details = { moved: `${stepped_ms < 0 ? '-' : '+'}${formatDuration(Math.abs(stepped_ms))}` };
-  return noteWorkload(sql, moved, { code: 'clock_stepped', details }, cause);
-}
-
-/** What answers of it: a run of each replica that is wanted and ready. */
-function readyRuns(sql: Sql, { id, replicas }: WorkloadRow): Promise<(Row & RunKeys)[]> {
-  return sql.all<Row & RunKeys>(
-    `select workload_id, replica, run_epoch from runs
-     where workload_id = $1 and replica < $2 and superseded_at is null and ended_at is null
-       and ready_at is not null and wanted = 'run' order by replica`,
-    [id, replicas],
-  );
 }
 
 /** Records a decision that leaves the state as it was, and returns the new row. */
@@ -241,7 +139,7 @@ export const listEvents: Query<
     [args.workload_id, args.after, args.limit],
   );
 
-async function insertEvent(
+export async function insertEvent(
   sql: Sql,
   workload_id: string,
   number: number,

@@ -7,8 +7,9 @@
  */
 import { readTaken } from '../core/fallback.ts';
 import { readSpec } from '../core/workload.ts';
-import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
+import type { Cause, WorkloadRow } from './events.ts';
 import { amountsOf } from './fallback.ts';
+import { moveWorkload } from './moves.ts';
 import { refuseClaim, setClaims } from './quotas.ts';
 import type { Query, Row, Sql } from './sql.ts';
 import { wantRuns } from './workloads.ts';

@@ -9,13 +9,8 @@ import { formatDuration } from '../core/format.ts';
 import type { Details } from '../core/reasons.ts';
 import { readSpec } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
-import {
-  type Cause,
-  lockWorkload,
-  moveWorkload,
-  noteWorkload,
-  type WorkloadRow,
-} from './events.ts';
+import { type Cause, lockWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import { moveWorkload } from './moves.ts';
 import { refuseClaim, withAskedClaims } from './quotas.ts';
 import type { Query, Row, Sql } from './sql.ts';
 import { type ChangeResult, findWorkload, wantRuns } from './workloads.ts';

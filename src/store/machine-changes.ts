@@ -7,7 +7,7 @@
  * its timelines and ledgers tell of it stays.
  */
 import { type Action, recordAction } from './activity.ts';
-import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import { type Cause, noteWorkload, type WorkloadRow } from './events.ts';
 import { unsettle } from './homes.ts';
 import {
   type Caps,
@@ -17,6 +17,7 @@ import {
   type MachineRow,
   offeredWithin,
 } from './machines.ts';
+import { moveWorkload } from './moves.ts';
 import { finishDeletion } from './run-reports.ts';
 import type { RunRow } from './runs.ts';
 import { type MachineChange, parkRuns } from './sharing.ts';

@@ -8,13 +8,8 @@
  */
 import { formatDuration } from '../core/format.ts';
 import { type Action, recordAction } from './activity.ts';
-import {
-  type Cause,
-  lockWorkload,
-  moveWorkload,
-  noteWorkload,
-  type WorkloadRow,
-} from './events.ts';
+import { type Cause, lockWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import { moveWorkload } from './moves.ts';
 import type { Query, Row, Sql } from './sql.ts';
 import { lockNamed, wantRuns } from './workloads.ts';
 

@@ -7,10 +7,11 @@
 import type { Details } from '../core/reasons.ts';
 import type { Amounts, Placement, WorkloadSpec } from '../core/workload.ts';
 import { areFree, type DevicesAsked, takeDevices } from './device-holds.ts';
-import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
+import type { Cause, WorkloadRow } from './events.ts';
 import { claimPlaced, noteTaken, type PlacedAs, placedAs } from './fallback.ts';
 import { settle } from './homes.ts';
 import { openInterval, type RunKeys } from './ledger.ts';
+import { moveWorkload } from './moves.ts';
 import { firstWaiting, hasSeveral, setReplica } from './replicas.ts';
 import { isReconciled, nextRunEpoch } from './restore.ts';
 import { avoidedName } from './retries.ts';

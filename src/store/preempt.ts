@@ -15,7 +15,8 @@ import {
   type ReclaimWhy,
 } from '../core/reclaim.ts';
 import { type DriverName, mayRun, type Sharing, trustLevel } from '../core/trust.ts';
-import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import { type Cause, noteWorkload, type WorkloadRow } from './events.ts';
+import { moveWorkload } from './moves.ts';
 import { refuseClaim, withAskedClaims } from './quotas.ts';
 import { takeAway } from './replica-moves.ts';
 import type { Query, Row, Sql } from './sql.ts';

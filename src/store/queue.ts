@@ -8,7 +8,8 @@
  */
 import { back_off_limit_ms } from '../core/judge.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
-import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
+import type { Cause, WorkloadRow } from './events.ts';
+import { moveTogether } from './moves.ts';
 import type { Query, Row, Sql } from './sql.ts';
 
 export type QueueArgs = Cause & {
@@ -19,19 +20,32 @@ export type QueueArgs = Cause & {
 };
 
 export async function queueWorkloads(sql: Sql, args: QueueArgs): Promise<{ queued: number }> {
-  const { code, details } = args;
-  let queued = 0;
-  for (const { workload_id, revision } of args.members) {
-    const row = await sql.get<WorkloadRow>(
-      `select * from workloads where id = $1 and revision = $2 and state in ('pending', 'queued')
-         ${sql.forUpdate}`,
-      [workload_id, revision],
+  const { members, code, details } = args;
+  if (members.length === 0) return { queued: 0 };
+  const asked = new Map(members.map(({ workload_id, revision }) => [workload_id, revision]));
+  const ids = [...asked.keys()];
+  // By id, so that two that queue the same never wait for each other.
+  const rows = await sql.all<Pick<WorkloadRow, 'id' | 'state' | 'code' | 'revision'> & Row>(
+    `select id, state, code, revision from workloads
+     where state in ('pending', 'queued') and id ${sql.in(ids, 1)} order by id ${sql.forUpdate}`,
+    ids,
+  );
+  const found = rows.filter((row) => row.revision === asked.get(row.id));
+  const pending = found.filter(({ state }) => state === 'pending');
+  const others = found.filter((row) => row.state === 'queued' && row.code !== code);
+  for (const some of [pending, others]) {
+    const [first] = some;
+    if (first === undefined) continue;
+    const move = { event: 'queue', code, details } as const;
+    await moveTogether(
+      sql,
+      some.map(({ id }) => id),
+      first.state,
+      move,
+      args,
     );
-    if (row === undefined || (row.state === 'queued' && row.code === code)) continue;
-    await moveWorkload(sql, row, { event: 'queue', code, details }, args);
-    queued += 1;
   }
-  return { queued };
+  return { queued: pending.length + others.length };
 }
 
 export type WaitingRow = Row & WaitingFields;

@@ -7,8 +7,9 @@
  * elsewhere; no attempt is counted.
  */
 import { eventOf, type ReplicaNote } from '../core/replicas.ts';
-import { type Cause, moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import { type Cause, noteWorkload, type WorkloadRow } from './events.ts';
 import { closeMetered } from './ledger.ts';
+import { moveWorkload } from './moves.ts';
 import { hasSeveral, siblingsOf } from './replicas.ts';
 import { type RunRow, wantRun } from './runs.ts';
 import type { Row, Sql } from './sql.ts';

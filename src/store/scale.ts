@@ -9,9 +9,10 @@ import type { Details } from '../core/reasons.ts';
 import { eventOf } from '../core/replicas.ts';
 import { readSpec } from '../core/workload.ts';
 import { recordAction } from './activity.ts';
-import { moveWorkload, noteWorkload, type WorkloadRow } from './events.ts';
+import { noteWorkload, type WorkloadRow } from './events.ts';
 import { type Idempotent, once } from './idempotency.ts';
 import { closeMetered, type RunKeys } from './ledger.ts';
+import { moveWorkload } from './moves.ts';
 import { supersedeRuns } from './place.ts';
 import { refuseClaim, withClaims } from './quotas.ts';
 import {

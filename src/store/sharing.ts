@@ -9,8 +9,9 @@
 import { type DriverName, mayRun, type Sharing, trustLevel } from '../core/trust.ts';
 import type { Placement } from '../core/workload.ts';
 import { type Action, recordAction } from './activity.ts';
-import { type Cause, type Move, moveWorkload, type WorkloadRow } from './events.ts';
+import type { Cause, WorkloadRow } from './events.ts';
 import { freeMachineName, lockMachine, type MachineRow } from './machines.ts';
+import { type Move, moveWorkload } from './moves.ts';
 import { takeAway } from './replica-moves.ts';
 import { type RunRow, wantRun } from './runs.ts';
 import type { Row, Sql } from './sql.ts';

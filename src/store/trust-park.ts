@@ -6,7 +6,8 @@
  * or deleted before stays as it is; nothing of it runs again before a person starts it.
  */
 import type { Action } from './activity.ts';
-import { type Cause, moveWorkload, type WorkloadRow } from './events.ts';
+import type { Cause, WorkloadRow } from './events.ts';
+import { moveWorkload } from './moves.ts';
 import type { Sql } from './sql.ts';
 import { wantRuns } from './workloads.ts';
 

@@ -37,7 +37,7 @@ const exclusive_words: { pattern: RegExp; what: string; only: readonly string[] 
 ];
 /** Who may write a workload's state: one file moves it, one gives it its first. */
 const state_writers: { sql: RegExp; only: string }[] = [
-  { sql: /\bupdate\s+workloads\s+set\b[\s\S]*\bstate\s*=/i, only: 'src/store/events.ts' },
+  { sql: /\bupdate\s+workloads\s+set\b[\s\S]*\bstate\s*=/i, only: 'src/store/moves.ts' },
   { sql: /\binsert\s+into\s+workloads\b/i, only: 'src/store/workloads.ts' },
 ];
 
