@@ -21,7 +21,7 @@ import { type Asks, createAsks, type Decisions, decideAll, type Waits } from './
 import type { Catalogs } from './catalogs.ts';
 import type { MachineViews } from './machine-views.ts';
 import { createBudget } from './pass-budget.ts';
-import { type QueueView, type Standing, standingKey } from './queue-view.ts';
+import { nobody_stands, type QueueView } from './queue-view.ts';
 import { createReplicaUnits, type ReplicaUnits } from './replica-units.ts';
 import { type IdleOf, readReturning } from './returning.ts';
 import { createWaitlist, type Waitlist } from './waiting.ts';
@@ -219,7 +219,7 @@ async function pass(context: Context): Promise<PassFacts> {
   const returning = await readReturning(store, idleOf ?? neverIdle, clock.now());
   memory.fallback_at = returning.look_at;
   if (waiting.length === 0 && returning.may.length === 0) {
-    queue.replace(new Map());
+    queue.replace(nobody_stands);
     memory.last = before;
     return factsOf(slices, { waiting: 0, placed: 0, queued: 0, more: false });
   }
@@ -334,14 +334,13 @@ async function tellWaits(
   slices: Slices,
 ): Promise<{ moves: Move[]; more: boolean }> {
   const reasons = new Map<Group, WaitReason>();
-  const standings = new Map<string, Standing>();
+  const rows: Waits['row'][] = [];
+  const told: (WaitReason | null)[] = [];
   const open = new Map<Group, Move>();
   const moves: Move[] = [];
   let moved = 0;
   const { refused } = context.memory;
-  let place = 0;
   for (const { row, group, asked } of waits) {
-    place += 1;
     const over = refused.size === 0 ? undefined : refused.get(`${row.id} 0`);
     let why = over === undefined ? reasons.get(group) : overQuota(over);
     if (why === undefined) {
@@ -349,9 +348,10 @@ async function tellWaits(
       reasons.set(group, why);
     }
     // What nobody has heard of goes on where it is until there is another place for it.
-    if (row.one?.unit.why === 'silent') continue;
-    standings.set(standingKey(row), { place, reason: why });
-    if (asked && isNews(row, why) && moved < queued_limit) {
+    const is_silent = row.one?.unit.why === 'silent';
+    rows.push(row);
+    told.push(is_silent ? null : why);
+    if (asked && !is_silent && isNews(row, why) && moved < queued_limit) {
       moved += 1;
       let move = over === undefined ? open.get(group) : undefined;
       if (move === undefined || move.members.length + move.ones.length >= members_of_one) {
@@ -365,7 +365,7 @@ async function tellWaits(
     }
     if (slices.tick()) await slices.rest();
   }
-  context.queue.replace(standings, line, machines);
+  context.queue.replace({ rows, reasons: told }, line, machines);
   return { moves, more: moved >= queued_limit };
 }
 

@@ -18,15 +18,16 @@ export type QueueView = {
   waiting(): Line;
   /** What is kept free on a machine, and for the head of which class. */
   reserved(machine_id: string): Reserved | null;
-  replace(
-    standings: ReadonlyMap<string, Standing>,
-    line?: Line,
-    machines?: readonly Reservable[],
-  ): void;
+  replace(standings: Standings, line?: Line, machines?: readonly Reservable[]): void;
 };
 
+/** What waits, in its order, and why each does: null where nothing is told of it. */
+export type Standings = { rows: readonly Keyed[]; reasons: readonly (WaitReason | null)[] };
+type Keyed = { id: string; one?: { replica: number } };
+export const nobody_stands: Standings = { rows: [], reasons: [] };
+
 /** Of a workload that waits, or of one replica that waits while others of it go on. */
-export function standingKey({ id, one }: { id: string; one?: { replica: number } }): string {
+export function standingKey({ id, one }: Keyed): string {
   return one === undefined ? id : `${id}.${one.replica}`;
 }
 
@@ -40,23 +41,39 @@ type Reservable = Pick<MachineView, 'id' | 'reserved' | 'reserved_for' | 'device
 
 const nobody: Line = { waiting: [], uses: [] };
 
-export type Standing = { place: number; reason: WaitReason };
+type Standing = { place: number; reason: WaitReason };
 
 export function createQueueView(): QueueView {
-  let standings: ReadonlyMap<string, Standing> = new Map();
+  let told = nobody_stands;
+  /** Made when somebody asks: a pass over a long queue is over before most are asked for. */
+  let standings: ReadonlyMap<string, Standing> | null = null;
   let line = nobody;
   let kept: ReadonlyMap<string, Reserved> = new Map();
+  const find = (key: string) => {
+    standings ??= standingsOf(told);
+    return standings.get(key);
+  };
   return {
-    place: (workload_id) => standings.get(workload_id)?.place ?? null,
-    reason: (workload_id) => standings.get(workload_id)?.reason ?? null,
+    place: (workload_id) => find(workload_id)?.place ?? null,
+    reason: (workload_id) => find(workload_id)?.reason ?? null,
     waiting: () => line,
     reserved: (machine_id) => kept.get(machine_id) ?? null,
     replace: (latest, waiting = nobody, machines = []) => {
-      standings = latest;
+      told = latest;
+      standings = null;
       line = waiting;
       kept = keptOn(machines);
     },
   };
+}
+
+function standingsOf({ rows, reasons }: Standings): Map<string, Standing> {
+  const standings = new Map<string, Standing>();
+  for (const [index, row] of rows.entries()) {
+    const reason = reasons[index] ?? null;
+    if (reason !== null) standings.set(standingKey(row), { place: index + 1, reason });
+  }
+  return standings;
 }
 
 function keptOn(machines: readonly Reservable[]): Map<string, Reserved> {

@@ -276,8 +276,8 @@ export const listMachines: Query<MachinePage, MachineWithHolds[]> = async (sql, 
        cast(sum(memory_bytes) as bigint) as memory_bytes,
        cast(sum(disk_bytes) as bigint) as disk_bytes
      from holds where released_at is null and machine_id > $1 and machine_id <= $2
-     group by machine_id order by machine_id`,
-    page,
+     group by machine_id order by machine_id limit $3`,
+    [...page, args.limit],
   );
   const held = new Map(sums.map((sum) => [sum.machine_id, sum]));
   const guests = await guestsBy(sql, page);
