@@ -17,6 +17,7 @@ import {
 import { digest } from '../lib/secret.ts';
 import { type Action, recordAction } from './activity.ts';
 import type { Query, Row, Sql } from './sql.ts';
+import { valueRows } from './value-rows.ts';
 
 export type ActivityRow = Row &
   PersonalPart & {
@@ -86,12 +87,10 @@ export async function sealActivity(sql: Sql, args: SealArgs): Promise<{ sealed: 
   return { sealed: rows.length };
 }
 
+const sealed_columns = ['as it is', 'number', 'as it is', 'as it is'] as const;
+
 function sealText(count: number): string {
-  const rows = Array.from({ length: count }, (_, index) => {
-    const [id, seq, salt, commitment] = [1, 2, 3, 4].map((at) => 4 * index + at);
-    return `($${id}, cast($${seq} as bigint), $${salt}, $${commitment})`;
-  });
-  return `with sealed (id, seq, salt, commitment) as (values ${rows.join(', ')})
+  return `with sealed (id, seq, salt, commitment) as (values ${valueRows(count, sealed_columns)})
     update activity set seq = sealed.seq, salt = sealed.salt, commitment = sealed.commitment
     from sealed where activity.id = sealed.id and activity.seq is null`;
 }

@@ -9,6 +9,7 @@ import { parseRunName } from '../core/run.ts';
 import { correctBy, type LedgerRow } from './ledger.ts';
 import { type Instant, steadyOf, type Watched, watchLedgerClock } from './ledger-clock.ts';
 import type { Query, Sql } from './sql.ts';
+import { valueRows } from './value-rows.ts';
 
 /** Runs in one statement, of five parameters each. */
 const runs_at_once = 64;
@@ -82,14 +83,11 @@ export async function proveRuns(sql: Sql, proven: readonly Proven[]): Promise<vo
   }
 }
 
+const proof_columns = ['as it is', 'as it is', 'number', 'number', 'number'] as const;
+
 function proofText(count: number): string {
-  const rows = Array.from({ length: count }, (_, index) => {
-    const [machine_id, workload_id, ...numbers] = [1, 2, 3, 4, 5].map((at) => 5 * index + at);
-    const cast = numbers.map((at) => `cast($${at} as bigint)`).join(', ');
-    return `($${machine_id}, $${workload_id}, ${cast})`;
-  });
   return `with proven (machine_id, workload_id, replica, run_epoch, steady) as (
-      values ${rows.join(', ')})
+      values ${valueRows(count, proof_columns)})
     update runs set proven_steady = proven.steady from proven
     where runs.workload_id = proven.workload_id and runs.replica = proven.replica
       and runs.run_epoch = proven.run_epoch and runs.machine_id = proven.machine_id

@@ -8,6 +8,7 @@
  */
 import { first_token_buckets, firstTokenBucket } from '../core/first-token.ts';
 import type { Row, Sql, SqlValue } from './sql.ts';
+import { valueRows } from './value-rows.ts';
 
 export type RequestRow = Row & {
   request_id: string;
@@ -44,6 +45,7 @@ const columns = [
 ];
 /** Enough that a statement costs little beside its rows; those that are left over go one by one. */
 const rows_of_statement = 8;
+const as_they_are = columns.map(() => 'as it is' as const);
 const day_ms = 24 * 3600_000;
 
 export type RecordRequestsArgs = {
@@ -81,16 +83,8 @@ export async function recordRequests(
 }
 
 function insertRows(sql: Sql, rows: readonly RequestRow[]): Promise<{ request_id: string }[]> {
-  let count = 0;
-  const places = rows.map(() => {
-    const names = columns.map(() => {
-      count += 1;
-      return `$${count}`;
-    });
-    return `(${names.join(', ')})`;
-  });
   return sql.all<Row & { request_id: string }>(
-    `insert into requests (${columns.join(', ')}) values ${places.join(', ')}
+    `insert into requests (${columns.join(', ')}) values ${valueRows(rows.length, as_they_are)}
      on conflict (request_id) do nothing returning request_id`,
     rows.flatMap((row) => columns.map((name) => row[name])),
   );

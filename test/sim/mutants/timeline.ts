@@ -7,7 +7,7 @@ export const timelineMutants: readonly Mutant[] = [
   {
     name: 'event-dropped',
     bug: 'I-17, D10',
-    file: 'src/store/events.ts',
+    file: 'src/store/moves.ts',
     find: `  await insertEvent(sql, row.id, number, at, cause, {
     kind: 'state',
     event: move.event,`,
@@ -19,7 +19,7 @@ export const timelineMutants: readonly Mutant[] = [
   {
     name: 'event-number-skipped',
     bug: 'I-18',
-    file: 'src/store/events.ts',
+    file: 'src/store/moves.ts',
     find: `  const number = row.event_number + 1;
   const details =`,
     replace: `  const number = row.event_number + (move.event === 'replace' ? 2 : 1);
@@ -29,7 +29,7 @@ export const timelineMutants: readonly Mutant[] = [
   {
     name: 'event-time-by-wall-clock',
     bug: 'I-18, B4',
-    file: 'src/store/events.ts',
+    file: 'src/store/moves.ts',
     find: `  const at = Math.max(cause.now, row.event_at);
   const number = row.event_number + 1;
   const details`,
@@ -37,6 +37,22 @@ export const timelineMutants: readonly Mutant[] = [
   const number = row.event_number + 1;
   const details`,
     why: 'a clock that is set back makes the timeline turn back',
+  },
+  {
+    name: 'queued-without-a-word',
+    bug: 'I-17, D10',
+    file: 'src/store/moves.ts',
+    find: 'from workloads where id ',
+    replace: 'from workloads where event_number < 4 and id ',
+    why: 'the timeline does not say that it waits again, and for what',
+  },
+  {
+    name: 'queued-by-wall-clock',
+    bug: 'I-18, B4',
+    file: 'src/store/moves.ts',
+    find: "const later = 'case when event_at > $1 then event_at else cast($1 as bigint) end';",
+    replace: "const later = 'cast($1 as bigint)';",
+    why: 'a clock that is set back makes the timeline of what waits turn back',
   },
   {
     name: 'key-not-recorded',

@@ -23,7 +23,7 @@ export const usageMutants: readonly Mutant[] = [
   {
     name: 'interval-left-open',
     bug: 'I-19, B-33',
-    file: 'src/store/events.ts',
+    file: 'src/store/moves.ts',
     find: '  if (!isMetered(before.state) || isMetered(moved.state)) return moved;',
     replace: `  if (!isMetered(before.state) || moved.state !== 'pending') return moved;`,
     why: 'what was stopped is metered for ever',
