@@ -6,10 +6,11 @@ import { describe, test } from 'node:test';
 import { createFakeClock } from '../../test/lib/fake-clock.ts';
 import { openTestStore, type RigStore, seed, storeKinds } from '../../test/lib/rig.ts';
 import { beginStory, eventsOf, take, workloadsOf } from '../../test/lib/store-model.ts';
+import type { State, StateEvent } from '../core/states.ts';
 import { seededRandom } from '../lib/random.ts';
 import { listEvents, noteWorkload, type WorkloadRow } from './events.ts';
 import { openMemoryStore } from './memory.ts';
-import { moveWorkload } from './moves.ts';
+import { moveTogether, moveWorkload } from './moves.ts';
 import type { Sql } from './sql.ts';
 import { transactions } from './transactions.ts';
 
@@ -21,6 +22,8 @@ const byHand = {
   write: (sql: Sql, args: { text: string }) => sql.run(args.text),
   move: (sql: Sql, args: { row: WorkloadRow; event: 'ready' | 'stop' | 'queue' }) =>
     moveWorkload(sql, args.row, { event: args.event, code: null }, cause),
+  together: (sql: Sql, { ids, from, event }: { ids: string[]; from: State; event: StateEvent }) =>
+    moveTogether(sql, ids, from, { event, code: 'machine_busy', details: {} }, cause),
   note: (sql: Sql, args: { row: WorkloadRow }) =>
     noteWorkload(sql, args.row, { code: 'machine_busy', details: { free: 'none' } }, cause),
 };
@@ -54,6 +57,27 @@ test('of two that saw the same revision, the second is refused and leaves no tra
     (await eventsOf(rig, row.id)).map((event) => event.event),
     ['launch', 'queue'],
   );
+  await store.close();
+});
+
+test('what does more than move one is not done to many, and of many all move or none', async () => {
+  const { store, rig, row } = await oneWorkload();
+  const together = (from: State, event: StateEvent, ids = [row.id]) =>
+    store.transact('together', { ids, from, event });
+  // It would begin or end what is metered, what replicas wait for, or nothing at all.
+  await assert.rejects(together('provisioning', 'ready'), /not moved together/);
+  await assert.rejects(together('running', 'stop'), /not moved together/);
+  await assert.rejects(together('stopped', 'start'), /not moved together/);
+  await assert.rejects(together('stopping', 'parked'), /not moved together/);
+  await assert.rejects(together('pending', 'ready'), /not moved together/);
+  await assert.rejects(together('pending', 'queue', [row.id, 'gone']), /changed meanwhile/);
+  await assert.rejects(together('queued', 'queue'), /changed meanwhile/);
+  assert.deepEqual(await workloadsOf(rig), [row]);
+  assert.equal((await eventsOf(rig, row.id)).length, 1);
+  await together('pending', 'queue');
+  const [queued] = await workloadsOf(rig);
+  assert.deepEqual([queued?.state, queued?.revision], ['queued', row.revision + 1]);
+  assert.equal(queued?.event_at, row.event_at, 'a clock that is behind moves no time back');
   await store.close();
 });
 

@@ -1,7 +1,7 @@
 /**
  * The functions that move workloads: nothing else writes `workloads.state`.
  *
- * Invariants: state, event and revision change together, by compare-and-set on the revision.
+ * Invariants: state, event and revision change together; who was slower than another moves nothing.
  */
 import { formatDuration } from '../core/format.ts';
 import type { Details, ReasonCode } from '../core/reasons.ts';
@@ -26,6 +26,9 @@ export type Move = {
     not_before: number;
   }>;
 };
+
+/** Those after which replicas begin anew, or are no more. */
+const of_replicas: ReadonlySet<StateEvent> = new Set(['parked', 'start', 'removed']);
 
 /**
  * Moves a workload and returns its new row, or null where the table of states refuses the event.
@@ -73,9 +76,9 @@ export async function moveWorkload(
     code: move.code,
     details: JSON.stringify({ ...move.details, ...move.extra }),
   });
-  if (hasSeveral(moved)) {
-    if (move.event === 'parked' || move.event === 'start') await resetReplicas(sql, moved.id, at);
+  if (hasSeveral(moved) && of_replicas.has(move.event)) {
     if (move.event === 'removed') await forgetReplicas(sql, moved.id);
+    else await resetReplicas(sql, moved.id, at);
   }
   return measure(sql, row, moved, cause);
 }
@@ -86,7 +89,7 @@ export type Together = Pick<Move, 'event' | 'code'> & { details: Details };
 /**
  * Moves many that are in one state, which the caller has locked, in two statements: for a move that
  * changes nothing else. Throws where it would begin or end what is metered or what replicas wait
- * for, and on a lost compare-and-set, which rolls back the whole transaction.
+ * for, and where one is in that state no more, which rolls back the whole transaction.
  */
 export async function moveTogether(
   sql: Sql,
@@ -96,7 +99,7 @@ export async function moveTogether(
   cause: Cause,
 ): Promise<void> {
   const to = nextState(from, event);
-  if (to === null || isMetered(from) || isMetered(to) || event === 'start') {
+  if (to === null || isMetered(from) || isMetered(to) || of_replicas.has(event)) {
     throw new Error(`workloads are not moved together from ${from} by ${event}`);
   }
   const text = JSON.stringify(details);
