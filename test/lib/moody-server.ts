@@ -63,7 +63,8 @@ class Handler(BaseHTTPRequestHandler):
         usage = {'prompt_tokens': 1, 'completion_tokens': 1, 'total_tokens': 2}
         head = {'id': 'one', 'created': 1, 'model': asked.get('model'), 'usage': usage}
         if not asked.get('stream'):
-            return self.say(200, json.dumps({**head, 'choices': [{'index': 0, 'text': 'well', 'finish_reason': 'stop'}]}))
+            choice = {'index': 0, 'text': 'well', 'finish_reason': 'stop'}
+            return self.say(200, json.dumps({**head, 'choices': [choice]}))
         choice = {'index': 0, 'delta': {'content': 'well'}, 'finish_reason': 'stop'}
         chunk = {**head, 'object': 'chat.completion.chunk', 'choices': [choice]}
         self.say(200, f'data: {json.dumps(chunk)}\\n\\ndata: [DONE]\\n\\n', 'text/event-stream')
