@@ -1,10 +1,11 @@
 /**
  * A client that costs little: one request over kept connections, its answers counted by length.
  *
- * Invariants: an answer of another length, or a connection that ends, is an error and not a figure.
+ * Invariants: an answer of another length, or a connection that ends in one, is an error and not a
+ * figure.
  */
 import type { Asked } from './access-child.ts';
-import { keepAsking, type Lane, openSocket } from './lanes.ts';
+import { dialLane, keepAsking, type Lane, openSocket } from './lanes.ts';
 
 /** Answers a second, by so many connections, each of which asks again once it is answered. */
 export async function requestsPerSecond(asked: Asked, connections: number, ms: number) {
@@ -46,30 +47,19 @@ export async function megabytesPerSecond(asked: Asked, bytes: number): Promise<n
 
 /** The length of an answer is that of the first one: only then is one told from the next. */
 async function openLane(asked: Asked): Promise<Lane> {
-  const socket = await openSocket(asked.port);
-  const request = requestOf(asked, '/small');
-  let length = 0;
-  let got = 0;
-  let done: () => void = () => {};
-  let failed: (error: Error) => void = () => {};
-  socket.on('data', (chunk: Buffer) => {
-    if (length === 0) length = lengthOf(chunk);
-    got += chunk.length;
-    if (got === length) {
+  const hearing = () => {
+    let length = 0;
+    let got = 0;
+    return (chunk: Buffer) => {
+      if (length === 0) length = lengthOf(chunk);
+      got += chunk.length;
+      if (got > length) throw new Error('answers of different lengths');
+      if (got < length) return false;
       got = 0;
-      done();
-    } else if (got > length) failed(new Error('answers of different lengths'));
-  });
-  socket.once('close', () => failed(new Error('a connection ended')));
-  const lane = {
-    close: () => socket.destroy(),
-    ask: () =>
-      new Promise<void>((resolve, reject) => {
-        done = resolve;
-        failed = reject;
-        socket.write(request);
-      }),
+      return true;
+    };
   };
+  const lane = await dialLane(asked.port, requestOf(asked, '/small'), hearing);
   await lane.ask();
   return lane;
 }

@@ -20,6 +20,7 @@ import { recordLaunch, serveBare } from './admit-bare.ts';
 import { addMachines, launchMany, openFilled, settle, type Who } from './admit-fill.ts';
 import { type Load, type Loaded, type Loader, openLoader } from './admit-load.ts';
 import { benchPasses } from './admit-pass.ts';
+import { median, rounded } from './figures.ts';
 
 const connections = 64;
 /** Enough for the compiler to have seen everything often. */
@@ -50,7 +51,7 @@ export async function bench({ quick }: { quick: boolean }) {
     const bare_per_s = bares.map((one) => one.per_s);
     const keys = {
       pass_10k_ms: quick ? null : rounded(median(passes.passes_ms)),
-      pass_ms: passes.passes_ms.map(rounded),
+      pass_ms: passes.passes_ms.map((ms) => rounded(ms)),
       pass_cpu_ms: rounded(passes.cpu_ms),
       first_pass_ms: rounded(passes.first_pass_ms),
       longest_slice_ms: rounded(passes.longest_slice_ms),
@@ -159,12 +160,4 @@ async function measure(
   delay.disable();
   const loop_delay_p99_ms = Math.max(0, delay.percentile(99) / 1e6 - resolution);
   return { ...most, paced, pace_per_s, loop_delay_p99_ms };
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
-}
-
-function rounded(value: number): number {
-  return Math.round(value * 100) / 100;
 }

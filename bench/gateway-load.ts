@@ -5,7 +5,7 @@
  * are errors and not figures.
  */
 import { held_user, long_tokens, short_tokens } from './gateway-mock.ts';
-import { keepAsking, type Lane, openSocket } from './lanes.ts';
+import { dialLane, keepAsking, type Lane } from './lanes.ts';
 
 export type Asked = { port: number; headers: string[] };
 export type Kind = 'plain' | 'stream' | 'held';
@@ -35,48 +35,26 @@ export type GatewayLane = Lane & {
   first(): Promise<void>;
 };
 
-/** A server may end a connection that waits for others to be opened: the next question dials. */
 export async function openLane(asked: Asked, kind: Kind): Promise<GatewayLane> {
-  const question = questionOf(asked, kind);
-  let socket = await openSocket(asked.port);
-  let settle: () => void = () => {};
   let heard: () => void = () => {};
-  let failed: (error: Error) => void = () => {};
   const first = new Promise<void>((resolve) => {
     heard = resolve;
   });
-  const listen = () => {
+  const hearing = () => {
     let answer = createAnswer();
-    socket.on('data', (chunk: Buffer) => {
+    return (chunk: Buffer) => {
       const end = answer.see(chunk);
-      if (end === 'first') return heard();
-      if (end === null) return;
+      if (end === 'first') heard();
+      if (end === null || end === 'first') return false;
       const told = answer;
       answer = createAnswer();
-      if (end === 'whole' && (kind === 'plain' || told.isDone())) settle();
-      else failed(new Error(`not a whole answer: ${end}`));
-    });
-    socket.once('error', (error) => failed(error));
-    socket.once('close', () => failed(new Error('a connection ended')));
+      if (end === 'whole' && (kind === 'plain' || told.isDone())) return true;
+      throw new Error(`not a whole answer: ${end}`);
+    };
   };
-  listen();
-  const lane: GatewayLane = {
-    first: () => first,
-    close: () => socket.destroy(),
-    async ask() {
-      if (!socket.writable) {
-        socket = await openSocket(asked.port);
-        listen();
-      }
-      await new Promise<void>((resolve, reject) => {
-        settle = resolve;
-        failed = reject;
-        socket.write(question);
-      });
-    },
-  };
+  const lane = await dialLane(asked.port, questionOf(asked, kind), hearing);
   if (kind !== 'held') await lane.ask();
-  return lane;
+  return { ...lane, first: () => first };
 }
 
 const tail_bytes = 64;

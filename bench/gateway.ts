@@ -49,15 +49,14 @@ export async function bench({ quick }: { quick: boolean }) {
         await warm(side.asked, 'stream', quick ? 500 : 5000);
       });
     }
+    const left = () => sides.filter(({ name }) => missing[name] === undefined);
     for (let round = 0; round < rounds; round += 1) {
-      const left = sides.filter(({ name }) => missing[name] === undefined);
       // Who goes first changes, so that a machine that gets slower meanwhile favours nobody.
-      for (const side of round % 2 === 0 ? left : left.reverse()) {
+      for (const side of round % 2 === 0 ? left() : left().reverse()) {
         await trying(side, async () => void side.rounds.push(await measure(side, ms)));
       }
     }
-    const whole = sides.filter(({ name }) => missing[name] === undefined);
-    const keys = { ...report(whole), ...(await held(engine.asked)), missing, rounds };
+    const keys = { ...report(left()), ...(await held(engine.asked)), missing, rounds };
     printTable(keys);
     return keys;
   } finally {

@@ -9,6 +9,44 @@ export type Lane = {
   close(): void;
 };
 
+/** Takes a piece of an answer: whether it is whole with that. Throws where it is none. */
+export type Hear = (chunk: Buffer) => boolean;
+
+/**
+ * Asks the same for every answer; `hearing` begins to listen to a connection. A server may end one
+ * that waits until others are open, or between two questions: the next question dials anew.
+ */
+export async function dialLane(port: number, question: string, hearing: () => Hear): Promise<Lane> {
+  let settle: () => void = () => {};
+  let failed: (error: unknown) => void = () => {};
+  const dial = async () => {
+    const opened = await openSocket(port);
+    const hear = hearing();
+    opened.on('data', (chunk: Buffer) => {
+      try {
+        if (hear(chunk)) settle();
+      } catch (error) {
+        failed(error);
+      }
+    });
+    opened.once('error', (error) => failed(error));
+    opened.once('close', () => failed(new Error('a connection ended')));
+    return opened;
+  };
+  let socket = await dial();
+  return {
+    close: () => socket.destroy(),
+    async ask() {
+      if (!socket.writable) socket = await dial();
+      await new Promise<void>((resolve, reject) => {
+        settle = resolve;
+        failed = reject;
+        socket.write(question);
+      });
+    },
+  };
+}
+
 /** Answers of all lanes together in so many milliseconds; the connections end with it. */
 export async function keepAsking(
   lanes: readonly Lane[],

@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { systemClock } from '../src/lib/clock.ts';
 import { findPostgres, startCluster } from '../test/lib/postgres.ts';
+import { median, rounded } from './figures.ts';
 import {
   openBare,
   openBareOnPostgres,
@@ -131,12 +132,4 @@ function measureFsync(path: string): number {
   });
   closeSync(file);
   return rounded(median(times));
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
-}
-
-function rounded(value: number): number {
-  return Math.round(value * 1000) / 1000;
 }

@@ -30,22 +30,15 @@ export async function queueWorkloads(sql: Sql, args: QueueArgs): Promise<{ queue
      where state in ('pending', 'queued') and id ${sql.in(ids, 1)} order by id ${sql.forUpdate}`,
     ids,
   );
-  const found = rows.filter((row) => row.revision === asked.get(row.id));
-  const pending = found.filter(({ state }) => state === 'pending');
-  const others = found.filter((row) => row.state === 'queued' && row.code !== code);
-  for (const some of [pending, others]) {
-    const [first] = some;
-    if (first === undefined) continue;
+  const due = rows.filter(
+    (row) => row.revision === asked.get(row.id) && (row.state === 'pending' || row.code !== code),
+  );
+  for (const from of ['pending', 'queued'] as const) {
+    const some = due.filter(({ state }) => state === from).map(({ id }) => id);
     const move = { event: 'queue', code, details } as const;
-    await moveTogether(
-      sql,
-      some.map(({ id }) => id),
-      first.state,
-      move,
-      args,
-    );
+    if (some.length > 0) await moveTogether(sql, some, from, move, args);
   }
-  return { queued: pending.length + others.length };
+  return { queued: due.length };
 }
 
 export type WaitingRow = Row & WaitingFields;

@@ -5,26 +5,11 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { events, launch, show } from '../lib/bad-day.ts';
+import { chatWith, events, launch, show } from '../lib/bad-day.ts';
 import { writeKnownAnswerModel } from '../lib/known-answer.ts';
 import { moodyServer } from '../lib/moody-server.ts';
 import { needs } from '../lib/parts.ts';
-import { cleanUp, type Program, startProgram, temporaryFolder, until } from '../lib/program.ts';
-
-type Answer = {
-  choices?: { message: { content: string } }[];
-  error?: { code: string; message: string };
-};
-
-async function ask(program: Program, key: string, model: string) {
-  const answer = await fetch(`${program.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'How are you?' }] }),
-  });
-  const body = (await answer.json()) as Answer;
-  return { status: answer.status, said: body.choices?.[0]?.message.content ?? body.error?.code };
-}
+import { cleanUp, startProgram, temporaryFolder, until } from '../lib/program.ts';
 
 test('a lone engine that fails at every question and says it is well is started anew, and answers', {
   ...needs('bwrap', 'cgroup', 'python'),
@@ -40,8 +25,8 @@ test('a lone engine that fails at every question and says it is well is started 
     writeKnownAnswerModel(path);
     const { code, document } = await launch(program, path);
     assert.equal(code, 0, JSON.stringify(document.error));
-    const { id, name } = document.workload;
-    const question = () => ask(program, document.key ?? '', name);
+    const { id, name: model } = document.workload;
+    const question = () => chatWith({ program, key: document.key ?? '', model });
     assert.deepEqual(await question(), { status: 200, said: 'well' });
     const before = (await show(program, id)).placement?.run_epoch ?? 0;
 

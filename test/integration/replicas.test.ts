@@ -4,27 +4,11 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { events, launch, show } from '../lib/bad-day.ts';
+import { chatWith, events, launch, show } from '../lib/bad-day.ts';
 import { writeKnownAnswerModel } from '../lib/known-answer.ts';
 import { needs } from '../lib/parts.ts';
 import { killRun, runProcesses } from '../lib/processes.ts';
 import { cleanUp, type Program, startProgram, temporaryFolder, until } from '../lib/program.ts';
-
-type Asked = { program: Program; key: string; model: string };
-
-async function ask({ program, key, model }: Asked) {
-  const messages = [{ role: 'user', content: 'Who runs you?' }];
-  const answer = await fetch(`${program.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, messages }),
-  });
-  const body = (await answer.json()) as {
-    choices?: { message: { content: string } }[];
-    error?: { code: string };
-  };
-  return { status: answer.status, said: body.choices?.[0]?.message.content ?? body.error?.code };
-}
 
 /** How many of its replicas answer, once that is so. */
 function untilReady(program: Program, id: string, count: number): Promise<void> {
@@ -50,7 +34,7 @@ test(
       await untilReady(program, id, 2);
       const asked = { program, key: document.key ?? '', model };
 
-      const all = await Promise.all(Array.from({ length: 12 }, () => ask(asked)));
+      const all = await Promise.all(Array.from({ length: 12 }, () => chatWith(asked)));
       assert.deepEqual(new Set(all.map(({ said }) => said)), new Set([sentence]));
 
       const before = (await show(program, id)).replica_states;
@@ -67,7 +51,7 @@ test(
       killRun(data_dir, `${id}.1.${before[1]?.run_epoch}`, ['engine']);
       // Nobody was told yet: whoever is sent to the dead one is answered by the other.
       for (let count = 0; count < 6; count += 1) {
-        assert.deepEqual(await ask(asked), { status: 200, said: sentence });
+        assert.deepEqual(await chatWith(asked), { status: 200, said: sentence });
       }
       await until(
         async () => (await show(program, id)).replicas_ready < 2,
@@ -76,14 +60,14 @@ test(
       );
       // The other one goes on, and the workload with it.
       for (let count = 0; count < 8; count += 1) {
-        assert.deepEqual(await ask(asked), { status: 200, said: sentence });
+        assert.deepEqual(await chatWith(asked), { status: 200, said: sentence });
         assert.equal((await show(program, id)).state, 'running');
       }
       await untilReady(program, id, 2);
       const after = await show(program, id);
       assert.equal(after.replica_states[0]?.run_epoch, before[0]?.run_epoch, 'it was left alone');
       assert.equal(after.replica_states[1]?.restarts, 1);
-      assert.deepEqual(await ask(asked), { status: 200, said: sentence });
+      assert.deepEqual(await chatWith(asked), { status: 200, said: sentence });
       const lost = (await events(program, id)).find((event) => event.code === 'replica_lost');
       assert.match(lost?.message ?? '', /^Replica 1 ended and is to run again: .*SIGKILL/);
 
@@ -96,7 +80,7 @@ test(
         20_000,
         () => 'the second one is still there',
       );
-      assert.deepEqual(await ask(asked), { status: 200, said: sentence });
+      assert.deepEqual(await chatWith(asked), { status: 200, said: sentence });
     } finally {
       await cleanUp(data_dir, program);
     }

@@ -75,3 +75,18 @@ export async function events(program: Program, name: string): Promise<WorkloadEv
   const path = `/v1/workloads/${name}/events?limit=100`;
   return (await program.api<{ items: WorkloadEvent[] }>(path)).body.items;
 }
+
+/** One question to an endpoint, as any client asks it: the status, and the answer or its error. */
+export async function chatWith(asked: { program: Program; key: string; model: string }) {
+  const messages = [{ role: 'user', content: 'Who runs you?' }];
+  const answer = await fetch(`${asked.program.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${asked.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: asked.model, messages }),
+  });
+  const body = (await answer.json()) as {
+    choices?: { message: { content: string } }[];
+    error?: { code: string };
+  };
+  return { status: answer.status, said: body.choices?.[0]?.message.content ?? body.error?.code };
+}
